@@ -1,0 +1,67 @@
+# What a user types. Every target sets up what it needs on first use.
+STUDY ?= multi-buffer-pool
+SCALE ?= quick
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHELL := /bin/bash
+
+# A shell that forbids bytecode would make every later start of the tools slow.
+export PYTHONDONTWRITEBYTECODE :=
+export ANSIBLE_CONFIG := playbooks/ansible.cfg
+# When the user pressed Enter: the report says how long the set-up took.
+ifndef INNOLAB_BEGAN
+export INNOLAB_BEGAN := $(shell date +%s.%N)
+endif
+
+.PHONY: help setup report reports test lint jupyter bench lock clean
+
+help:  ## list these targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 16
+
+setup: $(VENV)/.ready  ## Python environment, MySQL builds and base my.cnf
+	@$(BIN)/ansible-playbook playbooks/workstation.yml
+
+report: setup  ## run STUDY at SCALE, render its report, print its path
+	@$(BIN)/innolab run $(STUDY) --scale $(SCALE)
+	@$(BIN)/innolab index
+
+reports: setup  ## run every study that this host can run
+	@for study in $$($(BIN)/innolab list --names); do \
+	    $(BIN)/innolab run $$study --scale $(SCALE) || failed=1; done; \
+	$(BIN)/innolab index; exit $${failed:-0}
+
+test: setup lint  ## all tests, on real servers
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.ready  ## style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+jupyter: setup  ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab --notebook-dir notebooks
+
+bench: setup  ## measure innolab itself, as ratios taken side by side
+	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
+	@$(BIN)/python -m bench
+
+lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	    --python-version 3.11 --extra dev pyproject.toml --output-file requirements.lock
+	@sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(BIN)/uv pip compile --quiet --universal \
+	    --generate-hashes --no-emit-index-url --no-header --no-annotate - --output-file bootstrap.lock
+
+clean:  ## remove the Python environment (reports and caches stay)
+	rm -rf $(VENV)
+
+$(VENV)/.ready: requirements.lock bootstrap.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "innolab needs Python 3.11 or later as $(PYTHON). On Debian 12: apt install python3-venv;" \
+	         "elsewhere name one with: make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	    echo "innolab needs the venv module of $(PYTHON). On Debian: apt install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r bootstrap.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps \
+	    --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,246 @@
+"""Published claims as predicates, and the verdicts that recorded runs support."""
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import yaml
+from pydantic import BaseModel, ConfigDict
+
+from innolab import stats
+from innolab.errors import InnolabError
+from innolab.runs import Run, RunSet
+
+DATA = Path(__file__).parent.parent / "data"
+_DIGITS = 6
+
+Outcome = Literal["reproduced", "contradicted", "inconclusive", "not-run"]
+
+
+class Published(NamedTuple):
+    """One row of data/published/<study>.csv."""
+
+    id: str
+    case: str
+    series: str
+    pass_: str
+    quantity: str
+    value: float
+    unit: str
+    stands: str
+    seed: str
+    where: str
+
+
+class Holds(BaseModel):
+    """The values of the estimate for which a claim is true."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    at_least: float | None = None
+    at_most: float | None = None
+    about_published: float | None = None
+
+    def bounds(self, published: float | None) -> tuple[float, float]:
+        """Return the lowest and the highest value for which the claim is true."""
+        if self.about_published is not None:
+            if published is None:
+                raise InnolabError("A claim about a published value names none.")
+            width = 1 + self.about_published
+            return published / width, published * width
+        low = -math.inf if self.at_least is None else self.at_least
+        return low, math.inf if self.at_most is None else self.at_most
+
+
+class Claim(BaseModel):
+    """One published statement as data. See the head of data/claims/multi-buffer-pool.yml."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    says: str
+    stands: Literal["published", "corrected", "retracted", "hypothesis"]
+    published: dict[str, str | float] | None = None
+    measure: dict[str, Any] | None = None
+    holds: Holds | None = None
+    not_measured: str | None = None
+
+
+class Verdict(BaseModel):
+    """What the runs of one server say of one claim. An entry of verdicts.json."""
+
+    claim: str
+    server: str
+    says: str
+    stands: str
+    verdict: Outcome
+    published: float | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+    reason: str
+
+
+@cache
+def published(study: str) -> dict[str, Published]:
+    """Return a study's published figures by id."""
+    with (DATA / "published" / f"{study}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {
+        row["id"]: Published(
+            pass_=row.pop("pass"),
+            **{**row, "value": float(row["value"])},  # type: ignore[arg-type]
+        )
+        for row in rows
+    }
+
+
+@cache
+def claims(study: str) -> list[Claim]:
+    """Return a study's claims in the order of their file."""
+    text = (DATA / "claims" / f"{study}.yml").read_text()
+    return [Claim.model_validate(entry) for entry in yaml.safe_load(text)]
+
+
+def published_value(study: str, claim: Claim) -> float | None:
+    """Return the published value of what a claim is about: a number or a ratio of two figures."""
+    source = claim.published
+    if source is None:
+        return None
+    if "value" in source:
+        return float(source["value"])
+    figures = published(study)
+    return figures[str(source["of"])].value / figures[str(source["to"])].value
+
+
+def verdicts(runs: RunSet, servers: list[str], unavailable: Mapping[str, str]) -> list[Verdict]:
+    """Return every claim's verdict on every server, those that could not be had included."""
+    study = runs.study.name
+    result = []
+    for server in servers:
+        of_server = runs.where(_on(server))
+        result += [_judge(study, claim, server, of_server) for claim in claims(study)]
+    for server, why in unavailable.items():
+        reason = f"the build could not be had: {why}"
+        result += [_not_run(study, claim, server, reason) for claim in claims(study)]
+    return result
+
+
+def _on(server: str) -> Callable[[Run], bool]:
+    return lambda run: run.factors["server"] == server
+
+
+def _judge(study: str, claim: Claim, server: str, runs: RunSet) -> Verdict:
+    if claim.not_measured is not None:
+        return _not_run(study, claim, server, claim.not_measured)
+    if claim.measure is None or claim.holds is None:
+        raise InnolabError(f"The claim {claim.id} has neither a measure nor a reason for none.")
+    interval = _estimate(claim.measure, runs.valid)
+    if interval is None:
+        return _not_run(study, claim, server, _why_nothing(runs))
+    value = published_value(study, claim)
+    outcome, reason = decide(interval, *claim.holds.bounds(value))
+    return Verdict(
+        **_head(study, claim, server),
+        verdict=outcome,
+        estimate=_rounded(interval.estimate),
+        low=_rounded(interval.low),
+        high=_rounded(interval.high),
+        level=interval.level,
+        n=interval.n,
+        reason=reason,
+    )
+
+
+def decide(interval: stats.Interval, low: float, high: float) -> tuple[Outcome, str]:
+    """Return the verdict that an interval supports on "the value lies from low to high", and why.
+
+    >>> from innolab.stats import Interval
+    >>> decide(Interval(1.5, 1.4, 1.6, 5), 1.0, float("inf"))[0]
+    'reproduced'
+    >>> decide(Interval(1.5, 0.9, 1.6, 5), 1.0, float("inf"))[0]
+    'inconclusive'
+    """
+    claimed = _range_text(low, high)
+    if math.isnan(interval.low):
+        return "inconclusive", "one valid replicate leaves no interval"
+    found = _range_text(interval.low, interval.high)
+    if low <= interval.low and interval.high <= high:
+        return "reproduced", f"measured {found}, wholly within the claim's {claimed}"
+    if interval.high < low or high < interval.low:
+        return "contradicted", f"measured {found}, wholly outside the claim's {claimed}"
+    return "inconclusive", f"measured {found}, partly within the claim's {claimed}"
+
+
+def _estimate(measure: Mapping[str, Any], runs: RunSet) -> stats.Interval | None:
+    if "ratio" in measure:
+        top, bottom = runs.pairs(
+            measure["ratio"],
+            {"case": measure["of"]},
+            {"case": measure["to"]},
+            measure.get("to_metric"),
+        )
+        return stats.paired_ratio(top, bottom) if top else None
+    if "mean" in measure:
+        values = list(runs.values(measure["mean"], case=measure["of"]).values())
+        return stats.arithmetic_mean(values) if values else None
+    per_case = [runs.values(measure["largest"], case=case) for case in measure["of"]]
+    if not all(per_case):
+        return None
+    largest = max(max(values.values()) for values in per_case)
+    return stats.Interval(largest, largest, largest, min(len(values) for values in per_case))
+
+
+def _why_nothing(runs: RunSet) -> str:
+    """Return why the runs support no verdict: the first invalid check or failure."""
+    for run in runs.runs:
+        if run.error:
+            return f"no valid run; the first failed: {run.error}"
+        for check in run.checks:
+            if check.result == "invalid":
+                return f"no valid run; {check.check}: {check.says}"
+    return "no run of the arms that it compares"
+
+
+def _not_run(study: str, claim: Claim, server: str, reason: str) -> Verdict:
+    return Verdict(
+        **_head(study, claim, server),
+        verdict="not-run",
+        estimate=None,
+        low=None,
+        high=None,
+        level=stats.LEVEL,
+        n=0,
+        reason=reason,
+    )
+
+
+def _head(study: str, claim: Claim, server: str) -> dict[str, Any]:
+    value = published_value(study, claim)
+    return {
+        "claim": claim.id,
+        "server": server,
+        "says": claim.says,
+        "stands": claim.stands,
+        "published": None if value is None else _rounded(value),
+    }
+
+
+def _rounded(value: float) -> float | None:
+    """Six significant digits: more would differ in the last place from one CPU to the next."""
+    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def _range_text(low: float, high: float) -> str:
+    if low == high:
+        return f"{low:.4g}"
+    if math.isinf(low):
+        return f"at most {high:.4g}"
+    if math.isinf(high):
+        return f"at least {low:.4g}"
+    return f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,46 @@
+"""Where the time goes, by stage. A report says how much of it was measuring."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STAGES = (
+    "set-up",
+    "dataset",
+    "start/stop",
+    "eviction",
+    "measured passes",
+    "rendering",
+)
+
+
+class Clock:
+    """Adds up seconds by stage. Stages do not nest: each second is counted once."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._began = time.monotonic()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the block's wall time under one of STAGES."""
+        if name not in STAGES:
+            raise ValueError(f"'{name}' is no stage; there are: {', '.join(STAGES)}")
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.monotonic() - began
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since the clock was made."""
+        return time.monotonic() - self._began
+
+    def account(self) -> dict[str, float]:
+        """Return seconds by stage, the rest that no stage claimed, and all together."""
+        stages = {name: self.seconds.get(name, 0.0) for name in STAGES}
+        # The set-up came before this clock was made.
+        total = self.elapsed_s() + stages["set-up"]
+        rest = total - sum(stages.values())
+        return {k: round(v, 2) for k, v in {**stages, "rest": rest, "total": total}.items()}

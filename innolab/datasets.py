@@ -1,0 +1,154 @@
+"""Prepared table contents: built once per build, kept as a stopped data directory, cloned."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from innolab import host, pagecache, server
+from innolab.builds import Build
+from innolab.errors import InnolabError, InputError
+from innolab.server import Server, Settings
+from innolab.units import bytes_text
+
+_RECORD = "dataset.json"
+# Loading is not measured: durability only costs time here. A slow shutdown leaves no undo to
+# purge, which would read pages during a later measurement.
+_LOADING: Settings = {
+    "innodb_flush_log_at_trx_commit": 0,
+    "innodb_doublewrite": "OFF",
+    "innodb_flush_method": "O_DIRECT",
+    "innodb_fast_shutdown": 0,
+}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How table contents come to be.
+
+    Attributes
+    ----------
+    name : folder name, readable
+    spec : everything that the contents depend on, JSON; its digest names the dataset
+    size_bytes : expected size of the data directory
+    load : fills an empty running server
+    verify : reads the loaded tables and returns facts about them, or raises InnolabError
+    settings : server variables that loading wants beyond the common ones
+    """
+
+    name: str
+    spec: dict[str, Any]
+    size_bytes: int
+    load: Callable[[Server, Say], None]
+    verify: Callable[[Server], dict[str, Any]]
+    settings: Settings
+
+    def folder(self, cache: Path, build: Build) -> Path:
+        """Return where the dataset of a build is kept."""
+        digest = hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()[:12]
+        return cache / "datasets" / f"{self.name}-{digest}-{build.id}-{build.sha256[:8]}"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A prepared, verified, stopped data directory."""
+
+    folder: Path
+    facts: dict[str, Any]
+
+    @property
+    def data(self) -> Path:
+        """Return the data directory."""
+        return self.folder / "data"
+
+
+def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> Dataset:
+    """Return the dataset of a build, building it where the cache has none.
+
+    Raises
+    ------
+    InnolabError
+        Where loading fails, or what was loaded is not what the recipe says.
+    """
+    folder = recipe.folder(cache, build)
+    record = folder / _RECORD
+    if record.exists():
+        return Dataset(folder, json.loads(record.read_text()))
+    half = folder.with_name(folder.name + ".half")
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir(parents=True)
+    try:
+        say(f"initializing {build.id}")
+        server.initialize(build, half / "data", base)
+        settings = {**_LOADING, **recipe.settings}
+        with Server(build, half / "data", half / "run", base, settings) as running:
+            recipe.load(running, say)
+            say("verifying the rows")
+            facts = recipe.verify(running)
+            say("stopping cleanly")
+        shutil.rmtree(half / "run")
+        (half / _RECORD).write_text(json.dumps(facts))
+        shutil.rmtree(folder, ignore_errors=True)
+        half.rename(folder)
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+    return Dataset(folder, facts)
+
+
+def has(recipe: Recipe, build: Build, cache: Path) -> bool:
+    """Return whether the dataset is already there."""
+    return (recipe.folder(cache, build) / _RECORD).exists()
+
+
+def require_disk(cache: Path, needed_bytes: int) -> None:
+    """Raise InputError where the cache's file system has not enough room, before any loading."""
+    free = host.free_disk_bytes(cache)
+    if free < needed_bytes:
+        raise InputError(
+            f"This needs {bytes_text(needed_bytes)} in {cache}, which has {bytes_text(free)} free. "
+            "Make room, take a smaller scale, or move the cache with INNOLAB_CACHE."
+        )
+
+
+class Clone:
+    """A copy of a dataset that a server may run on."""
+
+    def __init__(self, dataset: Dataset, folder: Path) -> None:
+        self.data = folder
+        self._tables = _prints(dataset.data)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        # cp shares the blocks where the file system can (reflink), else copies at disk speed.
+        copy = ["cp", "--archive", "--reflink=auto", str(dataset.data), str(folder)]
+        done = subprocess.run(copy, capture_output=True, text=True)
+        if done.returncode:
+            raise InnolabError(f"Copying {dataset.data} failed: {done.stderr.strip()}")
+        pagecache.evict(pagecache.files_under(folder))
+        self.require_unchanged()
+
+    def require_unchanged(self) -> None:
+        """Raise InnolabError where a table's file differs in size or time from the dataset's.
+
+        A study that only reads may use one clone for many starts; this proves that it only read.
+        """
+        changed = [
+            name for name, print_ in self._tables.items() if _prints(self.data).get(name) != print_
+        ]
+        if changed:
+            raise InnolabError(
+                f"The tables {', '.join(changed)} differ from the dataset they were cloned from, "
+                "in a study that should only read."
+            )
+
+
+def _prints(data: Path) -> dict[str, tuple[int, int]]:
+    """Return size and modification time of each table file of the schema `innolab`."""
+    files = sorted((data / "innolab").glob("*.ibd"))
+    return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in files}

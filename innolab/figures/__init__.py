@@ -1,0 +1,85 @@
+"""Figures that can leave the report: picture, plotted values, caption and alternative text."""
+
+import html
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+# Okabe and Ito's palette, told apart by all common kinds of colour vision: https://jfly.uni-koeln.de
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6E6E6E"
+_PNG_DPI = 192
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure; a notebook shows it with its caption."""
+
+    name: str
+    svg: str
+    caption: str
+    alt: str
+
+    def _repr_html_(self) -> str:
+        alt = html.escape(self.alt, quote=True)
+        svg = self.svg[self.svg.index("<svg") :]
+        svg = svg.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
+        links = " ".join(
+            f'<a href="figures/{self.name}.{kind}">{kind.upper()}</a>'
+            for kind in ("svg", "png", "csv")
+        )
+        return (
+            f'<figure id="{self.name}">{svg}'
+            f"<figcaption>{html.escape(self.caption)} <small>{links}</small></figcaption></figure>"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{self.alt}"
+
+
+def publish(
+    picture: "Picture", name: str, plotted: "pd.DataFrame", caption: str, alt: str, folder: Path
+) -> Figure:
+    """Write NAME.svg, .png, .csv and .md into the folder's `figures/` and return the figure.
+
+    The same values give the same bytes: ids in the SVG are salted by the name, and no file says
+    when it was made.
+    """
+    import matplotlib
+
+    place = folder / "figures"
+    place.mkdir(exist_ok=True)
+    text = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        picture.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    (place / f"{name}.svg").write_text(text.getvalue())
+    picture.savefig(place / f"{name}.png", dpi=_PNG_DPI, metadata={"Software": None})
+    plotted.to_csv(place / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
+    (place / f"{name}.md").write_text(_leaflet(name, caption, alt))
+    return Figure(name, text.getvalue(), caption, alt)
+
+
+def _leaflet(name: str, caption: str, alt: str) -> str:
+    return (
+        f"# {name}\n\n{caption}\n\nAlternative text: {alt}\n\n"
+        f"Embed it in Markdown:\n\n    ![{alt}]({name}.svg)\n\n"
+        f'or in HTML:\n\n    <img src="{name}.png" alt="{html.escape(alt, quote=True)}">\n\n'
+        f"The plotted values are in {name}.csv.\n"
+    )
+
+
+def canvas(columns: int, height_in: float = 3.6, **options: Any) -> tuple["Picture", list[Any]]:
+    """Return a picture with a row of axes in the house style."""
+    import seaborn
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Picture
+
+    seaborn.set_theme(style="whitegrid", font="DejaVu Sans", rc={"axes.titlesize": 10})
+    picture = Picture(figsize=(8.6, height_in), layout="constrained")
+    FigureCanvasAgg(picture)
+    axes = picture.subplots(1, columns, squeeze=False, **options)[0]
+    return picture, list(axes)

@@ -1,0 +1,171 @@
+"""The figures of the study multi-buffer-pool."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from innolab import claims, stats
+from innolab.figures import BLUE, GREY, ORANGE, Figure, canvas, publish
+from innolab.runs import RunSet
+from innolab.studies.multi_buffer_pool import CASES
+
+_PASSES = {"1": ("first pass, cold", BLUE, -0.14), "2": ("second pass", ORANGE, 0.14)}
+_MARKS = {
+    "debug": ("published, debug build (retracted)", "x"),
+    "corrected": ("published, corrected", "s"),
+}
+_LABELS = {
+    "128M-1": "128 MB\n1 instance",
+    "256M-1": "256 MB\n1 instance",
+    "2G-8": "2 GB\n8 instances",
+    "2G-1": "2 GB\n1 instance",
+    "256M-1-direct": "256 MB, 1\nO_DIRECT",
+}
+
+
+def passes(runs: RunSet, servers: list[str], folder: Path) -> Figure:
+    """Return seconds of both passes by case: measured with intervals beside both published sets."""
+    plotted = _pass_values(runs, servers)
+    picture, axes = canvas(len(servers), 4.2, sharey=True)
+    for axis, server in zip(axes, servers, strict=True):
+        _draw_passes(axis, plotted[plotted.server.isin([server, ""])])
+        axis.set_title(f"{server}, measured")
+    axes[0].set_ylabel("seconds for one full scan (log scale)")
+    handles, labels = axes[0].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    blocks = len({run.block for run in runs.runs})
+    return publish(
+        picture,
+        "passes",
+        plotted,
+        "Seconds for a full scan of the table, first and second pass after a cold start. Measured "
+        f"points are geometric means over up to {blocks} restarts with 95 % intervals; small dots "
+        "are the single runs. Squares are S3's corrected figures, crosses the ones it retracted; "
+        "both come from one run each on other hardware, so compare shapes, not heights.",
+        _alt_of_passes(plotted, servers),
+        folder,
+    )
+
+
+def _pass_values(runs: RunSet, servers: list[str]) -> pd.DataFrame:
+    rows: list[dict[str, Any]] = [
+        {
+            "kind": f"published {p.series}",
+            "server": "",
+            "case": p.case,
+            "pass": p.pass_,
+            "s": p.value,
+        }
+        for p in claims.published(runs.study.name).values()
+        if p.quantity == "time"
+    ]
+    for server in servers:
+        for case in CASES:
+            for number in _PASSES:
+                values = runs.valid.values(f"pass{number}_s", server=server, case=case.name)
+                where = {"server": server, "case": case.name, "pass": number}
+                rows += [{"kind": "run", **where, "s": value} for value in values.values()]
+                if values:
+                    mean = stats.geometric_mean(list(values.values()))
+                    ends = {"low_s": mean.low, "high_s": mean.high}
+                    rows.append({"kind": "measured", **where, "s": mean.estimate, **ends})
+    return pd.DataFrame(rows, columns=["kind", "server", "case", "pass", "s", "low_s", "high_s"])
+
+
+def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
+    places = {case.name: i for i, case in enumerate(CASES)}
+    for number, (label, colour, shift) in _PASSES.items():
+        of_pass = values[values["pass"] == number]
+        runs = of_pass[of_pass.kind == "run"]
+        axis.scatter(runs.case.map(places) + shift, runs.s, s=6, color=colour, alpha=0.5)
+        mean = of_pass[of_pass.kind == "measured"]
+        error = [mean.s - mean.low_s, mean.high_s - mean.s]
+        at = mean.case.map(places) + shift
+        axis.errorbar(
+            at,
+            mean.s,
+            yerr=error,
+            fmt="o",
+            ms=6,
+            color=colour,
+            capsize=3,
+            label=f"measured, {label}",
+        )
+        for series, (_, mark) in _MARKS.items():
+            rows = of_pass[of_pass.kind == f"published {series}"]
+            style = {"marker": mark, "s": 34, "linewidths": 1.3}
+            face = colour if mark == "x" else "none"
+            edge = {} if mark == "x" else {"edgecolors": colour}
+            axis.scatter(rows.case.map(places) + shift, rows.s, facecolors=face, **edge, **style)
+    for label, mark in _MARKS.values():
+        style = {"facecolors": GREY} if mark == "x" else {"facecolors": "none", "edgecolors": GREY}
+        axis.scatter([], [], marker=mark, s=34, label=label, **style)
+    axis.set_yscale("log")
+    axis.set_xticks(range(len(CASES)), [_LABELS[case.name] for case in CASES], fontsize=7)
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _alt_of_passes(plotted: pd.DataFrame, servers: list[str]) -> str:
+    mean = plotted[plotted.kind == "measured"]
+    parts = []
+    for server in servers:
+        of = mean[mean.server == server].set_index(["case", "pass"]).s
+        said = [
+            f"{case.name} {of[case.name, '1']:.2f} then {of[case.name, '2']:.2f}"
+            for case in CASES
+            if (case.name, "1") in of.index
+        ]
+        parts.append(f"{server}: {', '.join(said) or 'no valid run'}")
+    return f"Seconds of first then second pass by case, measured. {'; '.join(parts)}."
+
+
+def instances(runs: RunSet, servers: list[str], folder: Path) -> Figure:
+    """Return the pages that each of eight pool instances read in the first pass."""
+    plotted = _instance_values(runs, servers)
+    picture, (axis,) = canvas(1, 3.2)
+    kinds = list(dict.fromkeys(plotted.kind))
+    for i, kind in enumerate(kinds):
+        rows = plotted[plotted.kind == kind]
+        colour = GREY if kind == "published" else (BLUE, ORANGE)[(i - 1) % 2]
+        face = "none" if kind == "published" else colour
+        at = rows.instance + 0.18 * (i - (len(kinds) - 1) / 2)
+        axis.scatter(at, rows.share_ratio, s=44, facecolors=face, edgecolors=colour, label=kind)
+    axis.axhline(1, color=GREY, linewidth=0.8)
+    axis.set_xlabel("buffer pool instance")
+    axis.set_ylabel("pages read / even share")
+    axis.legend(fontsize=8)
+    largest = (plotted.share_ratio - 1).abs().groupby(plotted.kind).max()
+    said = "; ".join(f"{kind} {largest[kind]:.2%}" for kind in kinds)
+    return publish(
+        picture,
+        "instances",
+        plotted,
+        "How evenly the first pass spreads over the eight instances of the 2 GB pool: pages read "
+        "by each, relative to an eighth of all. Measured points are means over all valid runs; "
+        "published ones are S3's.",
+        f"Pages read by each of eight instances, against an even share. Largest deviation: {said}.",
+        folder,
+    )
+
+
+def _instance_values(runs: RunSet, servers: list[str]) -> pd.DataFrame:
+    figures = claims.published(runs.study.name)
+    counts: dict[str, list[Any]] = {
+        "published": [[figures[f"instance-{i}-pages"].value for i in range(8)]]
+    }
+    for server in servers:
+        lists = [
+            run.metrics["pass1_pages_read_by_instance"]
+            for run in runs.valid.runs
+            if run.factors["server"] == server and run.factors["case"] == "2G-8"
+        ]
+        if lists:
+            counts[f"{server}, measured"] = lists
+    rows = []
+    for kind, lists in counts.items():
+        means = pd.DataFrame(lists).mean()
+        for instance, pages in means.items():
+            share = pages / means.mean()
+            rows.append({"kind": kind, "instance": instance, "pages": pages, "share_ratio": share})
+    return pd.DataFrame(rows)

@@ -1,0 +1,1 @@
+"""What is done to a running server, and what it cost."""

@@ -1,0 +1,74 @@
+"""What a notebook starts with: its study, its folder, its runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from innolab import host, measure, studies
+from innolab.clock import Clock
+from innolab.errors import InputError
+from innolab.measure import PLAN_FILE, Plan
+from innolab.progress import Shown
+from innolab.report import folders
+from innolab.runs import RunLog, RunSet
+from innolab.study import Study, check_parameters
+
+
+@dataclass(frozen=True)
+class Workbook:
+    """One execution of a study's notebook.
+
+    Attributes
+    ----------
+    folder : where plan, runs and figures lie
+    """
+
+    study: Study
+    plan: Plan
+    folder: Path
+
+    @property
+    def servers(self) -> list[str]:
+        """Return the builds that run, in the order asked for."""
+        return self.plan.builds
+
+    def host_facts(self) -> dict[str, Any]:
+        """Return the facts of the host: as recorded with the first run, else as they are now."""
+        runs, _ = RunLog(self.folder / "runs.jsonl").load()
+        return runs[0].conditions["host"] if runs else host.facts(host.cache_folder())
+
+    def trials(self) -> int:
+        """Return the number of planned trials."""
+        return len(measure.plan_keys(self.study, self.plan))
+
+    def measure(self) -> RunSet:
+        """Run what is not recorded yet, showing progress, and return all runs."""
+        with Shown() as progress:
+            return measure.measure(self.study, self.folder, progress, Clock())
+
+
+def open_study(name: str, **parameters: Any) -> Workbook:
+    """Check the parameters and return the workbook of a study.
+
+    In a report's folder it is that report's. Elsewhere, as in JupyterLab, it is the unfinished
+    report of these very parameters, begun or resumed below the reports' folder; `innolab run` with
+    the same parameters finishes it.
+
+    Raises
+    ------
+    InputError
+        Where a parameter is wrong or this host cannot run the study.
+    """
+    study = studies.find(name)
+    checked = check_parameters(study, parameters)
+    here = Path.cwd()
+    if (here / PLAN_FILE).exists():
+        plan = Plan.read(here)
+        if plan.parameters != checked.model_dump():
+            raise InputError(
+                f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
+                f"are {checked.model_dump()}. Make them equal, or work in another folder."
+            )
+        return Workbook(study, plan, here)
+    plan, _ = measure.prepare(study, checked)
+    return Workbook(study, plan, folders.begin(plan))

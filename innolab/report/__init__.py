@@ -1,0 +1,1 @@
+"""Reports: their folders, their making, their checking, their comparing and their index."""

@@ -1,0 +1,65 @@
+"""Set two reports of one study side by side: ratios of what was measured, changed verdicts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from innolab import stats, studies
+from innolab.errors import InputError
+from innolab.measure import Plan
+from innolab.report import render
+from innolab.runs import RunSet
+
+
+def compare(first: Path, second: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return a row for each arm and time metric, and a row for each verdict that changed.
+
+    A ratio is the second report's over the first's, with an interval for unpaired samples.
+
+    Raises
+    ------
+    InputError
+        Where the two are of different studies or measured different things.
+    """
+    plans = [Plan.read(folder) for folder in (first, second)]
+    if plans[0].study != plans[1].study:
+        raise InputError(
+            f"{first.name} is of {plans[0].study} and {second.name} of {plans[1].study}. Only "
+            "reports of one study can be compared."
+        )
+    if plans[0].spec_sha256 != plans[1].spec_sha256:
+        raise InputError(
+            f"{first.name} and {second.name} measured different things (their spec_sha256 differ: "
+            "another size, query or revision), so a ratio of the two would mean nothing."
+        )
+    study = studies.find(plans[0].study)
+    sets = [RunSet.read(study, folder).valid for folder in (first, second)]
+    return _ratios(*sets), _changed(first, second)
+
+
+def _ratios(first: RunSet, second: RunSet) -> list[dict[str, Any]]:
+    rows = []
+    metrics = sorted({name for run in first.runs for name in run.metrics if name.endswith("_s")})
+    for server in [s for s in first.levels("server") if s in second.levels("server")]:
+        for case in sorted(first.levels("case")):
+            for metric in [m for m in metrics if not m.endswith("_per_s")]:
+                old, new = (
+                    list(runs.values(metric, server=server, case=case).values())
+                    for runs in (first, second)
+                )
+                if old and new and min(*old, *new) > 0:
+                    ratio = stats.independent_ratio(new, old)
+                    rows.append({"server": server, "case": case, "metric": metric, "ratio": ratio})
+    return rows
+
+
+def _changed(first: Path, second: Path) -> list[dict[str, Any]]:
+    old, new = (
+        {(v["claim"], v["server"]): v["verdict"] for v in json.loads(path.read_text())}
+        for path in (first / render.VERDICTS_FILE, second / render.VERDICTS_FILE)
+    )
+    return [
+        {"claim": key[0], "server": key[1], "first": old.get(key, "none"), "second": new[key]}
+        for key in sorted(new)
+        if old.get(key) != new[key]
+    ]

@@ -1,0 +1,127 @@
+"""Where reports lie. A report is begun in VERSION.unfinished and sealed by a rename."""
+
+import datetime
+import os
+import re
+import shutil
+from pathlib import Path
+
+from innolab.errors import InputError
+from innolab.measure import PLAN_FILE, Plan
+
+MANIFEST_FILE = "manifest.json"
+UNFINISHED = ".unfinished"
+# What was recorded; all else in a report is made from it.
+RECORDED = (PLAN_FILE, "runs.jsonl", "variables", "series")
+_VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
+
+
+def reports_folder() -> Path:
+    """Return the folder of all reports (`INNOLAB_REPORTS` moves it)."""
+    named = os.environ.get("INNOLAB_REPORTS")
+    return Path(named).absolute() if named else Path(__file__).parents[2] / "reports"
+
+
+def version_of(folder: Path) -> str:
+    """Return the version that a report's folder, finished or not, is named after."""
+    return folder.name.removesuffix(UNFINISHED)
+
+
+def finished(study: str) -> list[Path]:
+    """Return the folders of a study's sealed reports, oldest first."""
+    found = (reports_folder() / study).glob("*/" + MANIFEST_FILE)
+    return sorted((p.parent for p in found), key=lambda p: _order(p.name))
+
+
+def unfinished(study: str) -> list[Path]:
+    """Return the folders of a study's reports that were begun and not sealed, oldest first."""
+    found = (reports_folder() / study).glob(f"*{UNFINISHED}/{PLAN_FILE}")
+    return sorted((p.parent for p in found), key=lambda p: _order(version_of(p.parent)))
+
+
+def begin(plan: Plan, version: str | None = None) -> Path:
+    """Return the unfinished folder of this very plan, resumed where there is one, else made.
+
+    Raises
+    ------
+    InputError
+        Where the named version exists, or the reports' folder cannot be written.
+    """
+    for folder in reversed(unfinished(plan.study)):
+        if Plan.read(folder) == plan and version in (None, version_of(folder)):
+            return folder
+    return _make(plan, version)
+
+
+def begin_from(report: Path, version: str | None = None) -> Path:
+    """Return a new unfinished folder that holds the plan and the runs of a sealed report.
+
+    Raises
+    ------
+    InputError
+        As `begin`.
+    """
+    folder = _make(Plan.read(report), version)
+    copy_recorded(report, folder)
+    return folder
+
+
+def copy_recorded(report: Path, folder: Path) -> None:
+    """Copy what was recorded, and nothing that was made from it, into another folder."""
+    for name in RECORDED:
+        source = report / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        elif source.exists():
+            shutil.copy(source, folder / name)
+
+
+def _make(plan: Plan, version: str | None) -> Path:
+    folder = reports_folder() / plan.study / ((version or _next(plan.study)) + UNFINISHED)
+    if version and not _VERSION.fullmatch(version):
+        raise InputError(
+            f"'{version}' is no version; a version is a day and a number: 2026-01-31-1."
+        )
+    if folder.exists() or folder.with_name(version_of(folder)).exists():
+        raise InputError(
+            f"The report {plan.study}/{version} exists already, and reports are never overwritten. "
+            "Leave the version out to get the next free one."
+        )
+    try:
+        folder.mkdir(parents=True)
+        plan.write(folder)
+    except OSError as error:
+        raise InputError(
+            f"The reports' folder {reports_folder()} cannot be written ({error.strerror}). Make it "
+            "writable, or name another with INNOLAB_REPORTS."
+        ) from None
+    return folder
+
+
+def find(name: str) -> Path:
+    """Return a sealed report's folder by path, or by STUDY/VERSION below the reports' folder.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    for folder in (Path(name), reports_folder() / name):
+        if (folder / MANIFEST_FILE).is_file():
+            return folder.resolve()
+    raise InputError(
+        f"There is no report '{name}'. A report is named by its folder, or as STUDY/VERSION below "
+        f"{reports_folder()}; see: innolab list"
+    )
+
+
+def _next(study: str) -> str:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    names = [version_of(p) for p in (reports_folder() / study).glob(f"{today}-*")]
+    taken = [int(m[2]) for name in names if (m := _VERSION.fullmatch(name))]
+    return f"{today}-{max(taken, default=0) + 1}"
+
+
+def _order(version: str) -> tuple[str, int]:
+    match = _VERSION.fullmatch(version)
+    return (match[1], int(match[2])) if match else (version, 0)

@@ -1,0 +1,63 @@
+"""The page that lists all reports, and those that were not finished."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from innolab import studies
+from innolab.errors import InnolabError, InputError
+from innolab.report import folders, manifest, render
+
+
+def write() -> Path:
+    """Write reports/index.html and return its path.
+
+    Raises
+    ------
+    InputError
+        Where the reports' folder cannot be written.
+    """
+    rows, troubles = [], []
+    for name in studies.NAMES:
+        for folder in folders.finished(name):
+            try:
+                rows.append(_row(name, folder))
+            except InnolabError as error:
+                troubles.append(str(error))
+        troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
+    loader = jinja2.FileSystemLoader(render.TEMPLATES)
+    template = jinja2.Environment(loader=loader, autoescape=True).get_template("index.html.j2")
+    style = Markup((render.TEMPLATES / "style.css").read_text())
+    page = template.render(reports=rows[::-1], troubles=troubles, style=style)
+    path = folders.reports_folder() / "index.html"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.write_text(page)
+        part.rename(path)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror}). Make its folder writable, or name "
+            "another with INNOLAB_REPORTS."
+        ) from None
+    return path
+
+
+def _row(name: str, folder: Path) -> dict[str, Any]:
+    body = manifest.read(folder)
+    found = json.loads((folder / render.VERDICTS_FILE).read_text())
+    counts = Counter(v["verdict"] for v in found)
+    runs = body["runs"]
+    return {
+        "title": studies.find(name).title,
+        "link": f"{name}/{folder.name}/{render.PAGE_FILE}",
+        "version": folder.name,
+        "scale": body["scale"],
+        "servers": ", ".join(body["builds"]),
+        "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
+        "verdicts": ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())),
+    }

@@ -1,0 +1,159 @@
+"""Make a report of recorded runs: execute the notebook, convert it, write verdicts, seal."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from innolab import claims
+from innolab.errors import InnolabError
+from innolab.measure import Plan
+from innolab.report import folders
+from innolab.runs import RunSet
+from innolab.study import Study
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+TEMPLATES = Path(__file__).parent / "templates"
+NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
+
+
+def render(study: Study, folder: Path, source: Path | None = None) -> None:
+    """Write notebook, figures, verdicts and page into a folder that holds plan and runs.
+
+    Parameters
+    ----------
+    source : the notebook to execute; the study's own where none is given
+
+    Raises
+    ------
+    InnolabError
+        Where a cell fails; quotes its error.
+    """
+    plan = Plan.read(folder)
+    runs = RunSet.read(study, folder)
+    write_verdicts(runs, plan, folder)
+    notebook = execute(source or NOTEBOOKS / f"{study.name}.ipynb", plan, folder)
+    _write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
+    _write(folder / PAGE_FILE, page(notebook, study, plan, runs, folders.version_of(folder)))
+
+
+def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
+    """Write verdicts.json."""
+    found = claims.verdicts(runs, plan.builds, plan.unavailable)
+    body = [v.model_dump() for v in found]
+    _write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+
+
+def execute(source: Path, plan: Plan, folder: Path) -> Any:
+    """Return the notebook executed in the report's folder on its recorded runs alone.
+
+    What tells the time, the host or the tool of the execution is taken out, so that the same runs
+    give the same bytes.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    executed = folder / ("part." + NOTEBOOK_FILE)
+    try:
+        with _replay():
+            notebook = papermill.execute_notebook(
+                str(source),
+                str(executed),
+                parameters=plan.parameters,
+                kernel_name="python3",
+                cwd=str(folder),
+                progress_bar=False,
+                log_output=False,
+                # A private socket file instead of a TCP port that others on this host may reach.
+                config=Config(KernelManager={"transport": "ipc"}),
+            )
+    except PapermillExecutionError as error:
+        raise InnolabError(
+            f"Cell {error.exec_count} of {source.name} failed: {error.ename}: {error.evalue}. "
+            "The runs are kept."
+        ) from None
+    finally:
+        executed.unlink(missing_ok=True)
+    return _timeless(notebook)
+
+
+@contextlib.contextmanager
+def _replay() -> Iterator[None]:
+    before = os.environ.get("INNOLAB_REPLAY")
+    os.environ["INNOLAB_REPLAY"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["INNOLAB_REPLAY"]
+        else:
+            os.environ["INNOLAB_REPLAY"] = before
+
+
+def _timeless(notebook: Any) -> Any:
+    notebook.metadata = nbformat.NotebookNode(
+        kernelspec=nbformat.NotebookNode(
+            display_name="Python 3", language="python", name="python3"
+        ),
+        language_info=nbformat.NotebookNode(name="python"),
+    )
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02d}"
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = nbformat.NotebookNode(tags=tags) if tags else nbformat.NotebookNode()
+    return notebook
+
+
+def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) -> str:
+    """Return the self-contained page of an executed notebook, code folded."""
+    from nbconvert import HTMLExporter
+    from pygments.formatters import HtmlFormatter
+
+    exporter = HTMLExporter(
+        template_name="innolab",
+        extra_template_basedirs=[str(TEMPLATES)],
+        exclude_anchor_links=True,
+    )
+    facts = {
+        "title": study.title,
+        "study": study.name,
+        "version": version,
+        "scale": plan.parameters["scale"],
+        "alert": _alert(runs, plan),
+        "style": (TEMPLATES / "style.css").read_text(),
+        "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
+    }
+    body, _ = exporter.from_notebook_node(notebook, resources={"innolab": facts})
+    return _colour_verdicts(body)
+
+
+def _alert(runs: RunSet, plan: Plan) -> str | None:
+    """Return what a reader of the page must know before any figure, or None."""
+    said = []
+    bad = [run for run in runs.runs if not run.valid]
+    for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
+        of = [run for run in bad if run.factors["server"] == server]
+        why = of[0].error or next(c.says for c in of[0].checks if c.result == "invalid")
+        total = sum(run.factors["server"] == server for run in runs.runs)
+        said.append(f"Not valid: {len(of)} of {total} runs of {server} ({why}).")
+    if said:
+        said.append("Do not quote the numbers of these runs: no verdict rests on them.")
+    said += [f"{name} did not run: {why}" for name, why in plan.unavailable.items()]
+    return " ".join(said) or None
+
+
+def _colour_verdicts(body: str) -> str:
+    for word in ("reproduced", "contradicted", "inconclusive", "not-run"):
+        body = body.replace(f"<td>{word}:", f'<td><b class="{word}">{word}</b>')
+    return body
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.rename(path)

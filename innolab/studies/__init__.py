@@ -1,0 +1,25 @@
+"""The studies, one module each. A module is imported only when its study is asked for."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from innolab.errors import InputError
+
+if TYPE_CHECKING:
+    from innolab.study import Study
+
+NAMES = ("multi-buffer-pool",)
+
+
+def find(name: str) -> "Study":
+    """Return the study of that name.
+
+    Raises
+    ------
+    InputError
+        Where there is none; lists those there are.
+    """
+    if name not in NAMES:
+        raise InputError(f"There is no study '{name}'. There are: {', '.join(NAMES)}.")
+    module = importlib.import_module(f"innolab.studies.{name.replace('-', '_')}")
+    return module.STUDY

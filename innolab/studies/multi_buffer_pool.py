@@ -1,0 +1,223 @@
+"""Full table scan with one and with several buffer pool instances (seed S3, study F)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from innolab import datasets
+from innolab.bench import Bench
+from innolab.errors import InnolabError
+from innolab.loads import sql
+from innolab.server import Server
+from innolab.study import Factors, Needs, Parameters, Study, Trial
+
+MIB = 1024**2
+PAGE_BYTES = 16 * 1024
+ORIGINAL_ROWS = 10_000_000
+# Half the original: below it the 2 GiB pool would scale under 1 GiB, where every server silently
+# sets one instance, and the arm with eight would measure one.
+ROWS_STEP = 5_000_000
+ROWS = {"smoke": ROWS_STEP, "quick": ORIGINAL_ROWS, "paper": ORIGINAL_ROWS}
+# Measured: 1,378,877,440 B of data and 167 MB of index for 10,000,000 rows, as published.
+BYTES_PER_ROW = 155
+SYSTEM_BYTES = 900 * MIB
+SERVER_OVERHEAD_BYTES = 500 * MIB
+
+TABLE = (
+    "CREATE TABLE innolab.t1 (c1 INTEGER PRIMARY KEY, c2 INTEGER, dummy CHAR(100)) "
+    "ENGINE=InnoDB DEFAULT CHARSET=latin1"
+)
+SCAN = "SELECT COUNT(*) FROM innolab.t1 WHERE dummy='dummy'"
+INDEX = "CREATE INDEX t1_c2_idx ON innolab.t1 (c2)"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of the seed, at its original size."""
+
+    name: str
+    pool_bytes: int
+    instances: int
+    flush_method: str
+
+
+CASES = (
+    Case("128M-1", 128 * MIB, 1, "fsync"),
+    Case("256M-1", 256 * MIB, 1, "fsync"),
+    Case("2G-8", 2048 * MIB, 8, "fsync"),
+    Case("2G-1", 2048 * MIB, 1, "fsync"),
+    Case("256M-1-direct", 256 * MIB, 1, "O_DIRECT"),
+)
+
+
+class ScanParameters(Parameters):
+    """The common parameters, and the number of rows, with which every pool size scales."""
+
+    rows: int | None = Field(default=None, ge=ROWS_STEP, le=1_000_000_000)
+
+    @field_validator("rows")
+    @classmethod
+    def _whole_steps(cls, rows: int | None) -> int | None:
+        if rows is not None and rows % ROWS_STEP:
+            raise ValueError(
+                f"must be a multiple of {ROWS_STEP:,}, so that every pool keeps its ratio to the "
+                "data and the one with eight instances holds at least 1 GiB"
+            )
+        return rows
+
+
+def rows_of(parameters: ScanParameters) -> int:
+    """Return the number of rows: as asked, else as the scale has it."""
+    return parameters.rows or ROWS[parameters.scale]
+
+
+def spec(parameters: ScanParameters) -> dict[str, Any]:
+    """Return what all arms share."""
+    return {"rows": rows_of(parameters), "table": TABLE, "index": INDEX, "scan": SCAN}
+
+
+def arms(parameters: ScanParameters, build: str) -> list[Factors]:
+    """Return the five cases on one build, pools scaled with the rows."""
+    return [
+        {
+            "server": build,
+            "case": case.name,
+            "buffer_pool_bytes": case.pool_bytes * rows_of(parameters) // ORIGINAL_ROWS,
+            "buffer_pool_instances": case.instances,
+            "flush_method": case.flush_method,
+        }
+        for case in CASES
+    ]
+
+
+def needs(parameters: ScanParameters) -> Needs:
+    """Return the largest pool with the server's overhead, and a dataset with one clone."""
+    largest = max(case.pool_bytes for case in CASES) * rows_of(parameters) // ORIGINAL_ROWS
+    dataset_bytes = rows_of(parameters) * BYTES_PER_ROW + SYSTEM_BYTES
+    return Needs(largest + SERVER_OVERHEAD_BYTES, 2 * dataset_bytes)
+
+
+def dataset(parameters: ScanParameters) -> datasets.Recipe:
+    """Return the seed's table as a recipe."""
+    rows = rows_of(parameters)
+    return datasets.Recipe(
+        name=f"scan-{rows}",
+        spec={"rows": rows, "table": TABLE, "index": INDEX, "recipe": 1},
+        size_bytes=rows * BYTES_PER_ROW + SYSTEM_BYTES,
+        load=lambda server, say: load(server, rows, say),
+        verify=lambda server: verify(server, rows),
+        settings={"innodb_buffer_pool_size": 1024 * MIB},
+    )
+
+
+def load(server: Server, rows: int, say: datasets.Say) -> None:
+    """Fill t1 with the seed's rows, in the seed's order, and index c2.
+
+    The seed inserts (j + 1000 (i - 1), i + I (j - 1), 'dummy') for i = 1 .. I and j = 1 .. 1000
+    by a stored procedure, a row at a time. The same rows come here from a cross join, in the same
+    ascending order of the primary key on one connection, so that the pages fill alike.
+    """
+    server.query("CREATE DATABASE innolab")
+    server.query(TABLE)
+    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
+    numbers = ",".join(f"({n})" for n in range(1, 1001))
+    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
+    outer = rows // 1000
+    step = 100
+    for done in range(0, outer, step):
+        say(f"loading {done * 1000:,} of {rows:,} rows")
+        server.query(
+            f"INSERT INTO innolab.t1 SELECT j.n + 1000 * (i.n - 1 + {done}), "
+            f"i.n + {done} + {outer} * (j.n - 1), 'dummy' "
+            "FROM innolab.digits i STRAIGHT_JOIN innolab.digits j "
+            f"WHERE i.n <= {min(step, outer - done)} ORDER BY i.n, j.n"
+        )
+    server.query("DROP TABLE innolab.digits")
+    say("building the index on c2")
+    server.query(INDEX)
+    server.query("ANALYZE TABLE innolab.t1")
+
+
+def verify(server: Server, rows: int) -> dict[str, Any]:
+    """Check every row against the seed's formula and return the table's sizes.
+
+    Raises
+    ------
+    InnolabError
+        Where a row is missing, doubled or wrong.
+    """
+    outer = rows // 1000
+    counted, right, low, high = server.query(
+        "SELECT COUNT(*), SUM(dummy = 'dummy' AND c2 = (c1 - 1) DIV 1000 + 1 "
+        f"+ {outer} * ((c1 - 1) MOD 1000)), MIN(c1), MAX(c1) FROM innolab.t1"
+    )[0]
+    if (counted, int(right), low, high) != (rows, rows, 1, rows):
+        raise InnolabError(
+            f"The loaded table has {counted:,} rows, {right:,} of them right, keys {low} to "
+            f"{high}; expected {rows:,} right rows from 1 to {rows:,}."
+        )
+    data, index = server.query(
+        "SELECT data_length, index_length FROM information_schema.tables "
+        "WHERE table_schema = 'innolab' AND table_name = 't1'"
+    )[0]
+    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
+
+
+def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
+    """Start cold and scan twice, as the seed did."""
+    settings = {
+        "innodb_buffer_pool_size": str(trial.factors["buffer_pool_bytes"]),
+        "innodb_buffer_pool_instances": str(trial.factors["buffer_pool_instances"]),
+        "innodb_flush_method": str(trial.factors["flush_method"]),
+        # Smaller than the smallest pool, so that the server need not adapt it to the pool.
+        "loose_innodb_buffer_pool_chunk_size": str(64 * MIB),
+    }
+    with bench.cold_server(settings) as server:
+        rows = bench.dataset_facts["rows"]
+        bench.note("scan_plan", server.explain(SCAN))
+        metrics: dict[str, Any] = {}
+        for number in (1, 2):
+            with bench.clock.stage("measured passes"):
+                metrics |= _scan_pass(server, rows, f"pass{number}")
+    kept = metrics["pass1_pages_read"] - metrics["pass2_pages_read"]
+    pool_pages = int(trial.factors["buffer_pool_bytes"]) // PAGE_BYTES
+    # Where the table is larger than the pool, what the second pass need not read again is what
+    # the pool kept through a scan larger than itself.
+    metrics["pool_kept_ratio"] = kept / pool_pages
+    return metrics
+
+
+def _scan_pass(server: Server, rows: int, prefix: str) -> dict[str, Any]:
+    answer, cost = sql.timed(server, SCAN)
+    if (counted := answer[0][0]) != rows:
+        raise InnolabError(f"The scan counted {counted:,} rows of {rows:,}.")
+    return {
+        f"{prefix}_s": cost.seconds,
+        f"{prefix}_rows_per_s": rows / cost.seconds,
+        f"{prefix}_mysqld_cpu_s": cost.cpu_s,
+        f"{prefix}_read_bytes": cost.read_bytes,
+        f"{prefix}_pages_read": cost.pages_read,
+        f"{prefix}_pages_read_by_instance": cost.pages_read_by_instance,
+    }
+
+
+STUDY = Study(
+    name="multi-buffer-pool",
+    title="A full scan and several buffer pool instances",
+    question="Does a large buffer pool, or one split into instances, make a full scan slower?",
+    parameters=ScanParameters,
+    revision=1,
+    replicates={"smoke": 2, "quick": 5, "paper": 10},
+    variables={
+        "buffer_pool_bytes": frozenset({"innodb_buffer_pool_size"}),
+        "buffer_pool_instances": frozenset({"innodb_buffer_pool_instances"}),
+        "flush_method": frozenset({"innodb_flush_method"}),
+    },
+    needed_variables=frozenset({"innodb_buffer_pool_instances", "innodb_flush_method"}),
+    spec=spec,
+    arms=arms,
+    needs=needs,
+    dataset=dataset,
+    trial=trial,
+)

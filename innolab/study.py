@@ -1,0 +1,149 @@
+"""What a study is, and the plan that follows from its parameters."""
+
+import hashlib
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from innolab.errors import InputError
+
+Level = str | int | float | bool
+Factors = dict[str, Level]
+Scale = Literal["smoke", "quick", "paper"]
+
+
+class Parameters(BaseModel):
+    """The parameters that every study takes. A study adds its own in a subclass."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    scale: Scale = "quick"
+    seed: int = Field(default=2017, ge=0, le=2**32 - 1)
+    replicates: int | None = Field(default=None, ge=1, le=1000)
+    builds: list[str] = Field(default=["mysql-5.6.24", "mysql-9.7"], min_length=1)
+
+    @field_validator("builds")
+    @classmethod
+    def _each_build_once(cls, builds: list[str]) -> list[str]:
+        if len(set(builds)) != len(builds) or not all(builds):
+            raise ValueError("names each build once, and none with an empty name")
+        return builds
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one trial needs of its host: memory for the server, disk for datasets and clones."""
+
+    memory_bytes: int
+    disk_bytes_per_build: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One planned (arm, replicate).
+
+    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0.
+    """
+
+    position: int
+    block: int
+    factors: Factors
+
+    @property
+    def key(self) -> str:
+        """Return what tells this trial from every other of its plan, as recorded in its run."""
+        return trial_key(self.block, self.factors)
+
+
+def trial_key(block: int, factors: Mapping[str, Level]) -> str:
+    """Return the identity of a trial: its block and its levels, in the order of their names."""
+    return json.dumps([block, dict(sorted(factors.items()))], separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class Study:
+    """One published question, as data and functions.
+
+    Attributes
+    ----------
+    name, title, question : str
+    parameters : the typed parameters
+    revision : raised by hand whenever a change of the trial makes older runs incomparable
+    replicates : the number of blocks at each scale
+    variables : for each factor, the server variables that may differ between its levels
+    needed_variables : server variables without which the study makes no sense
+    spec : everything about the measurement that is the same in all arms, JSON
+    arms : the levels of every arm on one build
+    needs : memory and disk of one trial
+    dataset : the recipe of the table contents
+    trial : takes a bench and a trial, and returns the metrics
+    """
+
+    name: str
+    title: str
+    question: str
+    parameters: type[Parameters]
+    revision: int
+    replicates: Mapping[str, int]
+    variables: Mapping[str, frozenset[str]]
+    needed_variables: frozenset[str]
+    spec: Callable[[Any], dict[str, Any]]
+    arms: Callable[[Any, str], list[Factors]]
+    needs: Callable[[Any], Needs]
+    dataset: Callable[[Any], Any]
+    trial: Callable[[Any, Trial], dict[str, Any]]
+
+    def spec_sha256(self, parameters: Parameters) -> str:
+        """Return the digest that two runs must share to be compared."""
+        body = {"study": self.name, "revision": self.revision, **self.spec(parameters)}
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def blocks(self, parameters: Parameters) -> int:
+        """Return the number of replicates: as asked, else as the scale has it."""
+        return parameters.replicates or self.replicates[parameters.scale]
+
+
+def plan(study: Study, parameters: Parameters, builds: Sequence[str]) -> list[Trial]:
+    """Return all trials in the order of their running.
+
+    Each block holds every arm on every build once, in an order of its own drawn from the seed: a
+    drift of the machine falls on all arms alike. The order does not depend on how far an earlier
+    session came.
+    """
+    arms = [arm for build in builds for arm in study.arms(parameters, build)]
+    shuffle = random.Random(parameters.seed).sample
+    trials: list[Trial] = []
+    for block in range(study.blocks(parameters)):
+        for arm in shuffle(arms, len(arms)):
+            trials.append(Trial(len(trials), block, arm))
+    return trials
+
+
+def check_parameters(study: Study, given: Mapping[str, Any]) -> Parameters:
+    """Return the study's typed parameters.
+
+    Raises
+    ------
+    InputError
+        Names every unknown, mistyped or out-of-range parameter and what is allowed.
+    """
+    try:
+        return study.parameters.model_validate(dict(given))
+    except ValidationError as error:
+        faults = "; ".join(_fault(study, item) for item in error.errors())
+        raise InputError(
+            f"{study.name} cannot run with these parameters: {faults}. Nothing was written."
+        ) from None
+
+
+def _fault(study: Study, item: Any) -> str:
+    name = str(item["loc"][0]) if item["loc"] else "parameters"
+    if item["type"] == "extra_forbidden":
+        known = ", ".join(study.parameters.model_fields)
+        return f"'{name}' is unknown (the study takes: {known})"
+    says = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"'{name}' is {item['input']!r} but {says[0].lower()}{says[1:]}"

@@ -1,0 +1,57 @@
+"""Threats to validity, written from what the runs recorded."""
+
+from innolab.runs import RunSet
+from innolab.tables import Text
+from innolab.units import bytes_text
+
+
+def multi_buffer_pool(runs: RunSet) -> Text:
+    """Return how these runs depart from seed S3, and what their host may have done to them."""
+    return Text([*_departures(runs), *_of_the_host(runs)])
+
+
+def _departures(runs: RunSet) -> list[str]:
+    facts = [run.conditions["dataset"] for run in runs.runs if run.checks]
+    versions = sorted({run.conditions["build"]["version"] for run in runs.runs if run.checks})
+    sizes = sorted({f["data_bytes"] for f in facts})
+    rows = sorted({f["rows"] for f in facts})
+    return [
+        f"The seed ran MySQL 5.7.18, built by its author; these runs are of {', '.join(versions)}.",
+        f"The table holds {' or '.join(f'{n:,}' for n in rows)} rows in "
+        f"{' or '.join(f'{n:,}' for n in sizes)} bytes; the seed's had 10,000,000 in "
+        "1,378,877,440. The rows are the seed's, inserted by a cross join instead of a procedure.",
+        "The seed dropped all of the kernel's caches; here the data files alone are evicted and "
+        "proven absent, so binaries and directories stay cached. The scan is timed after the "
+        "server has started, so this can favour no arm.",
+        "The seed's correction compares 256 MB and its retracted part 128 MB; both are run. The "
+        "seed does not state its flush method; `fsync` was its version's default.",
+        "One clone of the data per server serves all its trials, proven unchanged after each.",
+    ]
+
+
+def _of_the_host(runs: RunSet) -> list[str]:
+    host = runs.runs[0].conditions["host"]
+    said = []
+    if len({str(run.conditions["host"]) for run in runs.runs}) > 1:
+        said.append("The host changed between runs: compare arms within a block only.")
+    if host["virtual"]:
+        said.append(
+            "The host is virtual. A layer below may hold the data in a cache of its own, so cold "
+            "means cold for this kernel, and its disk may be faster than a disk."
+        )
+    usage = [run.conditions["usage"] for run in runs.runs if run.checks]
+    if usage:
+        steal = max(u["steal_share"] for u in usage)
+        others = max(u["others_share"] for u in usage)
+        said.append(
+            f"At worst {steal:.1%} of the CPU time was stolen by a hypervisor and {others:.1%} "
+            "was used by other processes during a run."
+        )
+    pools = sorted({int(run.factors["buffer_pool_bytes"]) for run in runs.runs})
+    said.append(
+        f"Pools range from {bytes_text(pools[0])} to {bytes_text(pools[-1])} on a host with "
+        f"{bytes_text(host['memory_bytes'])} of memory. A larger pool is memory that a fresh "
+        "server touches for the first time during the first pass, and the kernel must hand it out "
+        "page by page: the first pass measures that as well as the disk."
+    )
+    return said

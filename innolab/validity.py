@@ -1,0 +1,174 @@
+"""Checks that keep a bad environment from becoming a finding. Pure functions of what was recorded.
+
+Because they read only the record, a reviewer can run them again without the server.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from innolab.runs import Check, Result
+
+# Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
+# 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.
+ROWS_PER_S_FLOOR = 500_000
+STEAL_WARN, STEAL_INVALID = 0.02, 0.20
+OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one trial recorded."""
+
+    metrics: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+    variables: Mapping[str, str]
+
+
+def judge(evidence: Evidence) -> list[Check]:
+    """Return the result of every check, in a fixed order."""
+    return [
+        Check(check=name, result=result, says=says)
+        for name, check in CHECKS.items()
+        for result, says in [check(evidence)]
+    ]
+
+
+Verdict = tuple[Result, str]
+
+
+def _debug_build(evidence: Evidence) -> Verdict:
+    """Prevents S3's retracted result: a debug server is slow, and slow in another order."""
+    if evidence.conditions["build"]["debug"]:
+        return "invalid", "this is a debug build: its help offers --debug"
+    if "debug" in evidence.variables:
+        return "invalid", "this is a debug build: it has a variable named debug"
+    return "ok", "no debug build"
+
+
+def _rows_floor(evidence: Evidence) -> Verdict:
+    """Prevents the same from a build that hides it; CPU seconds leave slow disks out of it."""
+    rows = evidence.conditions["dataset"]["rows"]
+    slowest = min(
+        rows / max(value, 0.01)
+        for name, value in evidence.metrics.items()
+        if name.startswith("pass") and name.endswith("_mysqld_cpu_s")
+    )
+    says = f"{slowest:,.0f} rows a CPU second in the slower pass; floor {ROWS_PER_S_FLOOR:,}"
+    return ("ok" if slowest >= ROWS_PER_S_FLOOR else "invalid"), says
+
+
+def _pool_not_preloaded(evidence: Evidence) -> Verdict:
+    """Prevents a pool that fills itself from the last run's list while a cold scan is timed."""
+    names = ("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup")
+    on = [name for name in names if evidence.variables.get(name, "OFF") != "OFF"]
+    return ("invalid", f"{' and '.join(on)} on") if on else ("ok", "dump and load of the pool off")
+
+
+def _cold(evidence: Evidence) -> Verdict:
+    """Prevents the operating system's cache from passing for the disk."""
+    left = evidence.conditions["resident_pages_before_start"]
+    if left:
+        return "invalid", f"{left} pages of the data files were still in the page cache"
+    return "ok", "no page of the data files in the page cache before the start"
+
+
+def _effective(evidence: Evidence) -> Verdict:
+    """Prevents a setting that the server ignored, rounded or adapted in silence."""
+    differing = []
+    absent = []
+    for name, asked in evidence.conditions["requested"].items():
+        if name.removeprefix("loose_") not in evidence.variables:
+            absent.append(name)
+        elif not same_value(asked, evidence.variables[name.removeprefix("loose_")]):
+            differing.append(f"{name} asked {asked}, is {evidence.variables[name]}")
+    strict = [name for name in absent if not name.startswith("loose_")]
+    if differing or strict:
+        return "invalid", "; ".join(differing + [f"{name} is unknown" for name in strict])
+    return "ok", f"all settings in force; not in this version: {', '.join(absent) or 'none'}"
+
+
+def _full_scan(evidence: Evidence) -> Verdict:
+    """Prevents an index from answering the query that should read the whole table."""
+    plan = evidence.conditions["scan_plan"]
+    if plan["type"] != "ALL":
+        return "invalid", f"the query did not scan the table but used {plan['type']} {plan['key']}"
+    return "ok", "the query scans the clustered index"
+
+
+def _read_only(evidence: Evidence) -> Verdict:
+    """Prevents arms that run on tables which an earlier arm changed."""
+    changed = evidence.conditions["tables_changed"]
+    return ("invalid", changed) if changed else ("ok", "the table's file is as cloned")
+
+
+def _no_swap(evidence: Evidence) -> Verdict:
+    """Prevents a pool that lies in swap from passing for one in memory."""
+    pages = evidence.conditions["usage"]["swapped_pages"]
+    return ("invalid", f"{pages} pages were swapped") if pages else ("ok", "nothing swapped")
+
+
+def _steal(evidence: Evidence) -> Verdict:
+    """Prevents the neighbours of a virtual machine from passing for a slow arm."""
+    share = evidence.conditions["usage"]["steal_share"]
+    says = f"{share:.1%} of the CPU time was stolen by the hypervisor"
+    return _graded(share, STEAL_WARN, STEAL_INVALID), says
+
+
+def _others(evidence: Evidence) -> Verdict:
+    """Prevents other work on this host from passing for a slow arm."""
+    share = evidence.conditions["usage"]["others_share"]
+    says = f"other processes used {share:.1%} of the CPUs"
+    return _graded(share, OTHERS_WARN, OTHERS_INVALID), says
+
+
+def _error_log(evidence: Evidence) -> Verdict:
+    """Prevents a server that complains from being measured as a healthy one."""
+    errors = evidence.conditions["error_log"]["errors"]
+    if errors:
+        return "invalid", f"the error log says: {errors[0]}"
+    warnings = len(evidence.conditions["error_log"]["warnings"])
+    return "ok", f"no error in the error log; {warnings} warnings kept in the record"
+
+
+def _graded(share: float, warn: float, invalid: float) -> Result:
+    if share > invalid:
+        return "invalid"
+    return "warn" if share > warn else "ok"
+
+
+CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
+    "debug build": _debug_build,
+    "rows per second": _rows_floor,
+    "pool not preloaded": _pool_not_preloaded,
+    "cold": _cold,
+    "effective settings": _effective,
+    "full scan": _full_scan,
+    "tables unchanged": _read_only,
+    "swap": _no_swap,
+    "steal": _steal,
+    "other load": _others,
+    "error log": _error_log,
+}
+
+
+def same_value(asked: str | int, effective: str) -> bool:
+    """Return whether a setting as written in my.cnf is the value that the server shows.
+
+    >>> same_value("16M", "16777216"), same_value("ON", "1"), same_value(8, "4")
+    (True, True, False)
+    """
+    return _normal(str(asked)) == _normal(effective)
+
+
+def _normal(value: str) -> str:
+    text = value.strip().strip("'\"").upper()
+    if text in ("ON", "TRUE", "YES"):
+        return "1"
+    if text in ("OFF", "FALSE", "NO"):
+        return "0"
+    if text[:-1].isdigit() and text[-1:] in "KMGT" and text[-1:]:
+        return str(int(text[:-1]) * 1024 ** ("KMGT".index(text[-1]) + 1))
+    if "," in text:
+        return ",".join(sorted(text.split(",")))
+    return text
