@@ -83,7 +83,8 @@ class Bench:
         self.variables = behaviour(server.variables())
         self.note("variables", store_variables(self.report, self.variables))
         asked = {**base_settings(self.base), **settings}
-        self.note("requested", {k: v for k, v in asked.items() if behaviour({k: ""})})
+        kept = {k: v for k, v in asked.items() if behaviour({k.removeprefix("loose_"): ""})}
+        self.note("requested", kept)
 
     @contextlib.contextmanager
     def _watched(self, server: Server) -> Iterator[None]:

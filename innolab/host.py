@@ -131,9 +131,10 @@ def usage() -> Usage:
 
 
 class ProcessUsage(NamedTuple):
-    """Counters of one process since its start, threads included."""
+    """Counters of one process since its start, threads included. CPU is user and kernel."""
 
     cpu_s: float
+    kernel_cpu_s: float
     read_bytes: int
     written_bytes: int
 
@@ -147,6 +148,7 @@ def process_usage(pid: int) -> ProcessUsage:
     io = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return ProcessUsage(
         cpu_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
+        kernel_cpu_s=int(fields[12]) / _TICKS_PER_S,
         read_bytes=int(io["read_bytes"]),
         written_bytes=int(io["write_bytes"]),
     )
@@ -179,10 +181,24 @@ def facts(folder: Path) -> dict[str, Any]:
         "swap_bytes": memory["swap"],
         "virtual": "hypervisor" in (_first_match("/proc/cpuinfo", "flags") or "").split(),
         "transparent_huge_pages": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "free_page_reporting": _read(
+            "/sys/module/page_reporting/parameters/page_reporting_enabled"
+        ),
         "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "swappiness": _read("/proc/sys/vm/swappiness"),
         "disk": disk_facts(folder),
     }
+
+
+def _free_page_reporting() -> bool:
+    """Return whether a balloon device gives this guest's free memory back while it is idle.
+
+    References
+    ----------
+    Virtio 1.2, section 5.5.3: feature bit 5, VIRTIO_BALLOON_F_PAGE_REPORTING.
+    """
+    devices = Path("/sys/bus/virtio/drivers/virtio_balloon").glob("virtio*/features")
+    return any((_read(features) or "")[5:6] == "1" for features in devices)
 
 
 def disk_facts(folder: Path) -> dict[str, Any]:

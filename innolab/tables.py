@@ -2,7 +2,7 @@
 
 import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -185,28 +185,40 @@ def doubts(runs: RunSet) -> Text:
     return Text([f"All {len(runs.runs)} runs are complete and valid."])
 
 
-def summary(runs: RunSet) -> Table:
-    """Return the metrics of each arm: geometric means of seconds with 95 % intervals, counts."""
-    rows = []
-    for server in runs.levels("server"):
-        for case in sorted(runs.levels("case")):
-            of = {"server": server, "case": case}
-            rows.append(
-                {
-                    **of,
-                    "pass 1 (s)": _interval(runs, "pass1_s", of),
-                    "pass 2 (s)": _interval(runs, "pass2_s", of),
-                    "pages 1": _count(runs, "pass1_pages_read", of),
-                    "pages 2": _count(runs, "pass2_pages_read", of),
-                    "mysqld CPU 1 (s)": _mean(runs, "pass1_mysqld_cpu_s", of),
-                    "mysqld CPU 2 (s)": _mean(runs, "pass2_mysqld_cpu_s", of),
-                    "device read 1": _size(runs, "pass1_read_bytes", of),
-                    "device read 2": _size(runs, "pass2_read_bytes", of),
-                    "Mrows/s 1": _millions(runs, "pass1_rows_per_s", of),
-                    "Mrows/s 2": _millions(runs, "pass2_rows_per_s", of),
-                }
-            )
-    return Table(rows)
+def seconds(runs: RunSet) -> Table:
+    """Return seconds and rows a second of both passes by arm, with 95 % intervals."""
+    return _by_arm(
+        runs,
+        {
+            "pass 1 (s)": lambda of: _interval(runs, "pass1_s", of),
+            "pass 2 (s)": lambda of: _interval(runs, "pass2_s", of),
+            "Mrows/s 1": lambda of: _millions(runs, "pass1_rows_per_s", of),
+            "Mrows/s 2": lambda of: _millions(runs, "pass2_rows_per_s", of),
+        },
+    )
+
+
+def costs(runs: RunSet) -> Table:
+    """Return what both passes cost the server by arm: pages, bytes, CPU seconds."""
+    return _by_arm(
+        runs,
+        {
+            "pages 1": lambda of: _range(runs, "pass1_pages_read", of),
+            "pages 2": lambda of: _range(runs, "pass2_pages_read", of),
+            "device read 1": lambda of: _size(runs, "pass1_read_bytes", of),
+            "device read 2": lambda of: _size(runs, "pass2_read_bytes", of),
+            "CPU 1 (s)": lambda of: _range(runs, "pass1_mysqld_cpu_s", of, ".1f"),
+            "of it kernel": lambda of: _range(runs, "pass1_kernel_cpu_s", of, ".1f"),
+            "CPU 2 (s)": lambda of: _range(runs, "pass2_mysqld_cpu_s", of, ".1f"),
+        },
+    )
+
+
+def _by_arm(runs: RunSet, columns: Mapping[str, Callable[[dict[str, Any]], str]]) -> Table:
+    arms_ = [
+        {"server": s, "case": c} for s in runs.levels("server") for c in sorted(runs.levels("case"))
+    ]
+    return Table([{**of, **{name: value(of) for name, value in columns.items()}} for of in arms_])
 
 
 def _values(runs: RunSet, metric: str, of: Mapping[str, Any]) -> list[float]:
@@ -222,15 +234,10 @@ def _interval(runs: RunSet, metric: str, of: Mapping[str, Any]) -> str:
     return f"{mean.estimate:.2f}{ends}"
 
 
-def _count(runs: RunSet, metric: str, of: Mapping[str, Any]) -> str:
+def _range(runs: RunSet, metric: str, of: Mapping[str, Any], form: str = ",.0f") -> str:
     values = _values(runs, metric, of)
-    low, high = (min(values), max(values)) if values else (0, 0)
-    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
-
-
-def _mean(runs: RunSet, metric: str, of: Mapping[str, Any]) -> str:
-    values = _values(runs, metric, of)
-    return f"{sum(values) / len(values):.2f}" if values else ""
+    ends = [format(end, form) for end in (min(values), max(values))] if values else [""]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _millions(runs: RunSet, metric: str, of: Mapping[str, Any]) -> str:

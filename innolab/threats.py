@@ -39,6 +39,12 @@ def _of_the_host(runs: RunSet) -> list[str]:
             "The host is virtual. A layer below may hold the data in a cache of its own, so cold "
             "means cold for this kernel, and its disk may be faster than a disk."
         )
+    if host["free_page_reporting"]:
+        said.append(
+            "This guest gives its free memory back to the hypervisor when idle (free page "
+            "reporting), which must find it again page by page. That falls on whatever touches "
+            f"new memory, the first pass above all: {_kernel_spread(runs)}."
+        )
     usage = [run.conditions["usage"] for run in runs.runs if run.checks]
     if usage:
         steal = max(u["steal_share"] for u in usage)
@@ -55,3 +61,20 @@ def _of_the_host(runs: RunSet) -> list[str]:
         "page by page: the first pass measures that as well as the disk."
     )
     return said
+
+
+def _kernel_spread(runs: RunSet) -> str:
+    """Return how the first pass's CPU time spreads within an arm: in the kernel, and outside it."""
+    said = []
+    for part in ("kernel", "user"):
+        spans = [_span(runs, part, {"server": s, "case": c})
+                 for s in runs.levels("server") for c in runs.levels("case")]  # fmt: skip
+        said.append(f"{part} CPU seconds of equal runs differ by up to {max(spans):.1f} s")
+    return ", ".join(said)
+
+
+def _span(runs: RunSet, part: str, arm: dict[str, str]) -> float:
+    total = runs.valid.values("pass1_mysqld_cpu_s", **arm)
+    kernel = runs.valid.values("pass1_kernel_cpu_s", **arm)
+    values = [kernel[b] if part == "kernel" else total[b] - kernel[b] for b in total]
+    return max(values) - min(values) if values else 0.0

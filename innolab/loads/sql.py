@@ -14,6 +14,7 @@ class Cost(NamedTuple):
 
     seconds: float
     cpu_s: float
+    kernel_cpu_s: float
     read_bytes: int
     pages_read: int
     pages_read_by_instance: list[int]
@@ -44,6 +45,7 @@ def timed(server: Server, sql: str) -> tuple[list[tuple[Any, ...]], Cost]:
     return rows, Cost(
         seconds=seconds,
         cpu_s=after.cpu_s - before.cpu_s,
+        kernel_cpu_s=after.kernel_cpu_s - before.kernel_cpu_s,
         read_bytes=after.read_bytes - before.read_bytes,
         pages_read=pages_after - pages,
         pages_read_by_instance=[b - a for a, b in zip(instances, instances_after, strict=True)],

@@ -1,0 +1,1 @@
+"""Measures innolab itself, as ratios taken side by side in one run."""

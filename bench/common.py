@@ -1,0 +1,47 @@
+"""What the benchmarks share: today's build and a server for a while."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from innolab import builds, host, server
+from innolab.builds import Build
+from innolab.errors import InputError
+from innolab.measure import base_settings_file
+from innolab.server import Server
+
+MIB = 1024**2
+
+
+def build() -> Build:
+    """Return today's MySQL."""
+    found = builds.find(host.cache_folder(), "mysql-9.7")
+    if not isinstance(found, Build):
+        raise InputError(f"The benchmarks need mysql-9.7: {found.reason}")
+    return found
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool that `make bench` brought."""
+    path = host.cache_folder() / "tools" / "bin" / name
+    if not path.exists():
+        raise InputError(f"The benchmarks need {name}. Run them with: make bench")
+    return str(path)
+
+
+@contextmanager
+def fresh_server(place: Path, **settings: str | int) -> Iterator[Server]:
+    """Run the block with an empty server whose durability is off, as in loading a dataset."""
+    base = base_settings_file(host.cache_folder())
+    server.initialize(build(), place / "data", base)
+    relaxed = {
+        "innodb_flush_log_at_trx_commit": 0,
+        "innodb_doublewrite": "OFF",
+        "innodb_flush_method": "O_DIRECT",
+        "innodb_buffer_pool_size": 1024 * MIB,
+        **settings,
+    }
+    with Server(build(), place / "data", place / "run", base, relaxed) as running:
+        yield running
+    subprocess.run(["rm", "-rf", str(place / "data"), str(place / "run")], check=True)

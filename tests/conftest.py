@@ -1,0 +1,134 @@
+"""What the tests share: folders that the servers' user can enter, runs made by hand, a command."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innolab import studies
+from innolab.runs import Run
+from innolab.study import Study, Trial, check_parameters, plan
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+
+@pytest.fixture(scope="session")
+def study() -> Study:
+    return studies.find("multi-buffer-pool")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that an unprivileged user may enter, which pytest's own does not allow."""
+    place = Path(tempfile.mkdtemp(prefix="innolab-test-", dir="/var/tmp"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def reports() -> Iterator[Path]:
+    """A folder for the reports that tests make."""
+    place = Path(tempfile.mkdtemp(prefix="innolab-reports-", dir="/var/tmp"))
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
+
+
+Innolab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def innolab() -> Innolab:
+    """Run the installed command as a user would, in an environment changed by keywords."""
+
+    def call(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BIN / "innolab", *words],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            timeout=1200,
+        )
+
+    return call
+
+
+def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
+    """Return a complete and valid run of a trial as the bench would record it."""
+    pages = int(trial.factors["buffer_pool_instances"])
+    metrics = {
+        "pass1_s": 2.0,
+        "pass1_rows_per_s": 5e6,
+        "pass1_mysqld_cpu_s": 2.0,
+        "pass1_kernel_cpu_s": 0.5,
+        "pass1_read_bytes": 10,
+        "pass1_pages_read": 84_418,
+        "pass1_pages_read_by_instance": [84_418 // pages] * pages,
+        "pass2_s": 1.0,
+        "pass2_rows_per_s": 1e7,
+        "pass2_mysqld_cpu_s": 1.0,
+        "pass2_kernel_cpu_s": 0.1,
+        "pass2_read_bytes": 0,
+        "pass2_pages_read": 0,
+        "pass2_pages_read_by_instance": [0] * pages,
+        "pool_kept_ratio": 0.6,
+    }
+    body = {
+        "schema_": 1,
+        "study": study.name,
+        "spec_sha256": "0" * 64,
+        "scale": "quick",
+        "trial": trial.position,
+        "block": trial.block,
+        "factors": trial.factors,
+        "metrics": metrics,
+        "conditions": made_conditions(),
+        "checks": [],
+        "series": None,
+        "status": "complete",
+        "error": None,
+        "started_at": "2026-01-31T00:00:00.000+00:00",
+        "ended_at": "2026-01-31T00:00:09.000+00:00",
+    }
+    return Run.model_validate({**body, **changes})
+
+
+def made_conditions() -> dict[str, Any]:
+    """Return conditions in which every check says ok, with the variables in `made_variables`."""
+    return {
+        "host": {"virtual": False, "free_page_reporting": False, "memory_bytes": 2**35},
+        "innolab": {"version": "0", "commit": "c" * 40, "dirty": False},
+        "build": {"id": "b", "version": "9.9.9", "debug": False, "origin": "o", "sha256": "0" * 64},
+        "dataset": {"rows": 10_000_000, "data_bytes": 1_378_877_440, "index_bytes": 1},
+        "resident_pages_before_start": 0,
+        "requested": {"innodb_buffer_pool_size": "128M", "loose_not_here": "1"},
+        "variables": "v",
+        "scan_plan": {"type": "ALL", "key": None},
+        "tables_changed": None,
+        "usage": {"swapped_pages": 0, "steal_share": 0.0, "others_share": 0.0},
+        "error_log": {"errors": [], "warnings": []},
+        "time_s": {"measured passes": 3.0},
+    }
+
+
+def made_variables() -> dict[str, str]:
+    """Return the server variables that go with `made_conditions`."""
+    return {
+        "innodb_buffer_pool_size": str(128 * 2**20),
+        "innodb_buffer_pool_dump_at_shutdown": "OFF",
+        "innodb_buffer_pool_load_at_startup": "OFF",
+    }
+
+
+def planned(study: Study, builds: list[str], **parameters: Any) -> list[Trial]:
+    """Return the trials of a plan on builds that need not exist."""
+    return plan(study, check_parameters(study, parameters), builds)

@@ -1,0 +1,82 @@
+"""Verdicts follow from intervals, and published values from the data file."""
+
+import math
+
+import pytest
+from conftest import made_run, planned
+
+from innolab import claims, tables
+from innolab.runs import RunSet
+from innolab.stats import Interval
+from innolab.study import Study
+
+_INF = math.inf
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "claim", "verdict"),
+    [
+        (0.8, 0.9, (-_INF, 1.0), "reproduced"),
+        (1.1, 1.2, (-_INF, 1.0), "contradicted"),
+        (0.9, 1.1, (-_INF, 1.0), "inconclusive"),
+        (0.99, 1.01, (0.98, 1.02), "reproduced"),
+        (0.5, 2.0, (0.98, 1.02), "inconclusive"),
+        (1.03, 1.04, (0.98, 1.02), "contradicted"),
+        (0.0, 0.0, (-_INF, 0.0), "reproduced"),
+        (math.nan, math.nan, (-_INF, 1.0), "inconclusive"),
+    ],
+)
+def test_a_verdict_follows_from_the_interval(
+    low: float, high: float, claim: tuple[float, float], verdict: str
+) -> None:
+    assert claims.decide(Interval((low + high) / 2, low, high, 5), *claim)[0] == verdict
+
+
+def test_published_ratios_are_those_of_the_seed() -> None:
+    values = {c.id: claims.published_value("multi-buffer-pool", c) for c in _claims()}
+    assert values["F2-disk-8v128M"] == pytest.approx(1.95, abs=0.005)
+    assert values["F2-disk-1v128M"] == pytest.approx(1.24, abs=0.005)
+    assert values["F5"] == pytest.approx(9.3, abs=0.05)
+    assert values["F1-disk-8v1"] == pytest.approx(6.64 / 6.68)
+
+
+def test_published_pages_by_instance_add_up_to_the_pages_read() -> None:
+    figures = claims.published("multi-buffer-pool")
+    parts = [figures[f"instance-{i}-pages"].value for i in range(8)]
+    assert sum(parts) == figures["debug-2G-8-pass1-pages"].value
+    assert max(abs(p / (sum(parts) / 8) - 1) for p in parts) == pytest.approx(0.0193, abs=0.0001)
+
+
+def test_every_claim_names_cases_and_metrics_that_the_study_has(study: Study) -> None:
+    runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
+    for claim in _claims():
+        if claim.measure is not None:
+            found = claims.verdicts(RunSet(study, runs, {}), ["x"], {})
+            assert next(v for v in found if v.claim == claim.id).n == 3, claim.id
+
+
+def test_every_claim_of_the_study_is_there() -> None:
+    heads = {claim.id.split("-")[0] for claim in _claims()}
+    assert heads == {"F1", "F2", "F3", "F4", "F5", "H8", "H10"}
+
+
+def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -> None:
+    wrong = [{"check": "debug build", "result": "invalid", "says": "this is a debug build"}]
+    runs = [made_run(study, t, checks=wrong) for t in planned(study, ["x"], replicates=3)]
+    found = claims.verdicts(RunSet(study, runs, {}), ["x"], {})
+    assert {v.verdict for v in found} == {"not-run"}
+    assert any("this is a debug build" in v.reason for v in found)
+    assert "INVALID" in repr(tables.doubts(RunSet(study, runs, {})))
+
+
+def test_a_build_that_could_not_be_had_has_verdicts_that_say_so(study: Study) -> None:
+    runs = [made_run(study, t) for t in planned(study, ["x"], replicates=2)]
+    found = claims.verdicts(RunSet(study, runs, {}), ["x"], {"gone": "no apt on this host"})
+    of_gone = [v for v in found if v.server == "gone"]
+    assert len(of_gone) == len(_claims())
+    assert {v.verdict for v in of_gone} == {"not-run"}
+    assert all("no apt on this host" in v.reason for v in of_gone)
+
+
+def _claims() -> list[claims.Claim]:
+    return claims.claims("multi-buffer-pool")

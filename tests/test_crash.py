@@ -1,0 +1,156 @@
+"""kill -9 of the run, of mysqld and of both, at random moments: nothing finished is ever lost."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import BIN, ROOT, Innolab
+
+from innolab import host
+from innolab.report import folders
+from innolab.runs import RunLog
+
+pytestmark = pytest.mark.integration
+
+_WORDS = ["run", "multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-9.7"]
+_KILLS = ["run", "both", "mysqld", "run", "both", "mysqld", "both", "run", "mysqld"]
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[dict[str, str]]:
+    """An empty cache that shares the host's builds, so that the dataset is built here too."""
+    import shutil
+    import tempfile
+
+    place = Path(tempfile.mkdtemp(prefix="innolab-crash-", dir="/var/tmp"))
+    place.chmod(0o755)
+    for name in ("builds", "etc"):
+        (place / name).symlink_to(host.cache_folder() / name)
+    (place / "reports").mkdir()
+    yield {"INNOLAB_CACHE": str(place), "INNOLAB_REPORTS": str(place / "reports")}
+    shutil.rmtree(place)
+
+
+def _servers(cache: str) -> list[int]:
+    ours = f"--defaults-file={cache}/".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if ours in entry.read_bytes():
+                found.append(int(entry.parent.name))
+    return found
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _gone(cache: str) -> bool:
+    end = time.monotonic() + 5
+    while time.monotonic() < end and _servers(cache):
+        time.sleep(0.05)
+    return not _servers(cache)
+
+
+def _records(env: dict[str, str]) -> bytes:
+    found = list(Path(env["INNOLAB_REPORTS"]).glob("multi-buffer-pool/*.unfinished/runs.jsonl"))
+    assert len(found) <= 1, "a resumed run goes on in the folder of the first"
+    return found[0].read_bytes() if found else b""
+
+
+def test_killed_at_random_moments_nothing_is_lost_and_the_run_completes(
+    env: dict[str, str], innolab: Innolab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = env["INNOLAB_CACHE"]
+    draw = random.Random(20170901)
+    finished = b""
+    for what in _KILLS:
+        run = subprocess.Popen(
+            [BIN / "innolab", *_WORDS], env={**os.environ, **env}, cwd=ROOT,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(draw.uniform(1.0, 9.0))
+        if what in ("mysqld", "both"):
+            _kill(_servers(cache))
+        if what == "mysqld":
+            time.sleep(draw.uniform(0.5, 3.0))  # the run goes on; it is ended further on
+        run.kill()
+        run.wait()
+        assert _gone(cache), "a mysqld outlived its run"
+        with host.measuring_alone():
+            pass  # no lock was left
+        now = _records(env)
+        assert now.startswith(finished[: finished.rfind(b"\n") + 1]), "a finished run was lost"
+        finished = now
+    done = innolab(*_WORDS, **env)
+    assert done.returncode == 0, done.stderr
+    assert _servers(cache) == []
+    assert not (Path(cache) / "work").exists()
+    assert list((Path(cache) / "datasets").glob("*.half")) == []
+    _check_report(Path(done.stdout.splitlines()[-1]).parent, finished, monkeypatch, env)
+
+
+def _check_report(
+    folder: Path, finished: bytes, monkeypatch: pytest.MonkeyPatch, env: dict[str, str]
+) -> None:
+    monkeypatch.setenv("INNOLAB_REPORTS", env["INNOLAB_REPORTS"])
+    runs, torn = RunLog(folder / "runs.jsonl").load()
+    assert torn is None
+    whole = finished[: finished.rfind(b"\n") + 1]
+    assert (folder / "runs.jsonl").read_bytes().startswith(whole)
+    assert max(Counter(run.key for run in runs).values()) == 1, "a trial ran twice"
+    assert len(runs) == 10
+    assert all(run.error and "died" in run.error for run in runs if run.status == "failed")
+    assert folders.finished("multi-buffer-pool") == [folder]
+    assert folders.unfinished("multi-buffer-pool") == []
+
+
+def test_a_killed_mysqld_is_a_failed_run_and_the_rest_goes_on(
+    env: dict[str, str], innolab: Innolab
+) -> None:
+    cache = env["INNOLAB_CACHE"]
+    words = [*_WORDS, "-p", "replicates=1", "-p", "seed=9"]
+    run = subprocess.Popen(
+        [BIN / "innolab", *words], env={**os.environ, **env}, cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not _servers(cache):
+        time.sleep(0.05)
+    time.sleep(0.3)
+    _kill(_servers(cache))
+    out, _ = run.communicate(timeout=300)
+    assert run.returncode == 0
+    folder = Path(out.splitlines()[-1]).parent
+    runs, _ = RunLog(folder / "runs.jsonl").load()
+    assert [r.status for r in runs].count("failed") == 1
+    assert len(runs) == 5
+    assert "Not valid: 1 of 5 runs" in (folder / "index.html").read_text()
+    assert innolab("verify", str(folder), **env).returncode == 0
+
+
+def test_told_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
+    cache = env["INNOLAB_CACHE"]
+    run = subprocess.Popen(
+        [BIN / "innolab", *_WORDS, "-p", "seed=10"], env={**os.environ, **env}, cwd=ROOT,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not _servers(cache):
+        time.sleep(0.05)
+    run.terminate()
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "run the same again to go on" in said
+    assert "Traceback" not in said
+    assert _servers(cache) == []
+    assert not (Path(cache) / "work").exists()

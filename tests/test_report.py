@@ -1,0 +1,261 @@
+"""A report follows from its runs, says so to a reviewer, and cannot be altered unseen."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from conftest import ROOT, Innolab
+
+from innolab import studies
+from innolab.report import folders, manifest, render
+from innolab.runs import RunLog
+
+REFERENCES = sorted((ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))
+
+
+@pytest.fixture(params=[p.parent for p in REFERENCES], ids=lambda p: f"{p.parent.name}/{p.name}")
+def reference(request: pytest.FixtureRequest, folder: Path) -> Iterator[Path]:
+    """A copy of each report that the project keeps."""
+    kept: Path = request.param
+    copy = folder / kept.name
+    shutil.copytree(kept, copy)
+    yield copy
+
+
+def test_every_study_has_a_reference_report() -> None:
+    assert {p.parent.parent.name for p in REFERENCES} == set(studies.NAMES)
+
+
+def test_a_reference_report_holds(reference: Path, innolab: Innolab) -> None:
+    done = innolab("verify", str(reference))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "holds" in done.stdout
+
+
+def test_a_reference_report_is_of_full_size_and_valid(reference: Path) -> None:
+    body = manifest.read(reference)
+    assert body["scale"] in ("quick", "paper")
+    assert set(body["builds"]) == {"mysql-5.6.24", "mysql-9.7"}
+    assert body["runs"]["failed"] == 0
+    assert body["runs"]["valid"] == body["runs"]["complete"]
+    assert not any(m["dirty"] for m in body["measured_by"])
+    time_s = body["time_s"]
+    assert sum(v for k, v in time_s.items() if k != "total") == pytest.approx(
+        time_s["total"], abs=1
+    )
+    assert time_s["rest"] < 0.05 * time_s["total"]
+
+
+def _one_digit_more(text: str) -> str:
+    """Return the text with one digit in its middle changed."""
+    places = [m.start() for m in re.finditer(r"(?<=[.:, ])\d", text)]
+    at = places[len(places) // 2]
+    return text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :]
+
+
+_ALTERED = [
+    "runs.jsonl", "figures/passes.csv", "figures/passes.svg", "figures/instances.csv",
+    "verdicts.json", "notebook.ipynb", "index.html", "plan.json",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*_ALTERED, "manifest.json"])
+def test_one_altered_digit_fails_and_the_file_is_named(
+    reference: Path, innolab: Innolab, name: str
+) -> None:
+    path = reference / name
+    path.write_text(_one_digit_more(path.read_text()))
+    done = innolab("verify", str(reference))
+    assert done.returncode == 1
+    assert name in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", _ALTERED)
+def test_an_alteration_that_mends_the_seal_is_found_by_replay(
+    reference: Path, innolab: Innolab, name: str
+) -> None:
+    path = reference / name
+    alter = _a_metric if name == "runs.jsonl" else _one_digit_more
+    path.write_text(alter(path.read_text()))
+    body = json.loads((reference / "manifest.json").read_text())
+    body["files"] = manifest.digests(reference)
+    body["seal"] = manifest.seal_of(body)
+    (reference / "manifest.json").write_text(json.dumps(body, indent=1) + "\n")
+    done = innolab("verify", str(reference))
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert name in said or (name == "runs.jsonl" and "does not follow" in said)
+
+
+def _a_metric(text: str) -> str:
+    return re.sub(r'"pass1_s": (\d)', lambda m: f'"pass1_s": {(int(m[1]) + 1) % 10}', text, count=1)
+
+
+def test_a_missing_and_a_foreign_file_are_named(reference: Path, innolab: Innolab) -> None:
+    (reference / "figures" / "passes.png").unlink()
+    (reference / "extra.txt").write_text("x")
+    said = innolab("verify", str(reference)).stdout
+    assert "figures/passes.png: missing" in said
+    assert "extra.txt: not part of the report" in said
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.pictures: list[dict[str, str | None]] = []
+        self.folded = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("link", "iframe", "img", "script", "source", "object", "embed"):
+            self.fetched += [v for k, v in attrs if k in ("src", "href", "data") and v]
+        if tag == "a" and values.get("href"):
+            self.links.append(str(values["href"]))
+        if tag == "svg":
+            self.pictures.append(values)
+        self.folded += tag == "details" and "open" not in values
+
+
+def test_the_page_is_whole_in_itself(reference: Path) -> None:
+    text = (reference / "index.html").read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.fetched == []
+    assert not re.search(r"@import|url\(\s*['\"]?http", text)
+    notebook = nbformat.read(reference / "notebook.ipynb", 4)
+    assert page.folded == sum(c.cell_type == "code" for c in notebook.cells)
+    assert page.pictures
+    assert all(p["role"] == "img" and p["aria-label"] for p in page.pictures)
+    for link in page.links:
+        assert (reference / link).is_file(), link
+
+
+def test_every_figure_has_picture_values_and_words(reference: Path) -> None:
+    names = {p.stem for p in (reference / "figures").iterdir()}
+    for name in names:
+        assert {p.suffix for p in (reference / "figures").glob(f"{name}.*")} == {
+            ".svg", ".png", ".csv", ".md",
+        }  # fmt: skip
+        assert len(pd.read_csv(reference / "figures" / f"{name}.csv"))
+        assert "Alternative text:" in (reference / "figures" / f"{name}.md").read_text()
+
+
+def test_every_run_has_its_series(reference: Path) -> None:
+    runs, _ = RunLog(reference / "runs.jsonl").load()
+    for run in runs:
+        assert run.series
+        frame = pd.read_parquet(reference / run.series)
+        assert frame["t_s"].is_monotonic_increasing
+        assert (frame["mysqld_read_bytes"].diff().dropna() >= 0).all()
+
+
+def test_nothing_of_the_machine_is_in_a_report(reference: Path) -> None:
+    for path in [
+        p for p in reference.rglob("*") if p.suffix in (".json", ".jsonl", ".ipynb", ".html")
+    ]:
+        text = path.read_text()
+        assert str(ROOT) not in text, path
+        assert "/home/" not in text, path
+
+
+def test_the_same_runs_give_the_same_bytes(reference: Path, folder: Path) -> None:
+    study = studies.find(manifest.read(reference)["study"])
+    twice = [folder / "one" / reference.name, folder / "two" / reference.name]
+    for copy in twice:
+        copy.mkdir(parents=True)
+        folders.copy_recorded(reference, copy)
+        render.render(study, copy)
+    assert manifest.digests(twice[0]) == manifest.digests(twice[1])
+
+
+def _nbval(notebook: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "-p", "no:cacheprovider", "-q", notebook.name],
+        cwd=notebook.parent, capture_output=True, text=True, env=_environment(),
+    )  # fmt: skip
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "INNOLAB_REPLAY": "1"}
+
+
+def test_nbval_finds_the_executed_notebook_true(reference: Path) -> None:
+    notebook = nbformat.read(reference / "notebook.ipynb", 4)
+    code = [c for c in notebook.cells if c.cell_type == "code"]
+    assert all(c.execution_count for c in code), "never executed, nbval would pass it vacuously"
+    done = _nbval(reference / "notebook.ipynb")
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert f"{len(code)} passed" in done.stdout
+
+
+def test_nbval_finds_an_altered_output(reference: Path) -> None:
+    path = reference / "notebook.ipynb"
+    text = path.read_text()
+    assert "Mrows/s 1" in text
+    path.write_text(re.sub(r"<td>(\d)(\.\d\d)</td>", r"<td>9\1\2</td>", text, count=1))
+    assert _nbval(path).returncode == 1
+
+
+def _kept() -> Path:
+    return REFERENCES[-1].parent
+
+
+def test_rendering_anew_makes_a_new_version_from_the_same_runs(
+    innolab: Innolab, folder: Path
+) -> None:
+    env = {"INNOLAB_REPORTS": str(folder)}
+    done = innolab("render", str(_kept()), **env)
+    assert done.returncode == 0, done.stderr
+    made = Path(done.stdout.strip()).parent
+    assert (made / "runs.jsonl").read_bytes() == (_kept() / "runs.jsonl").read_bytes()
+    assert innolab("verify", str(made), **env).returncode == 0
+    again = innolab("render", str(_kept()), "--version", made.name, **env)
+    assert again.returncode == 2
+    assert "never overwritten" in again.stderr
+    compared = innolab("compare", str(_kept()), str(made), **env)
+    assert compared.returncode == 0
+    assert "No verdict changed." in compared.stdout
+    ratios = [float(line.split()[3]) for line in compared.stdout.splitlines()[:-1]]
+    assert set(ratios) == {1.0}
+    index = Path(innolab("index", **env).stdout.strip()).read_text()
+    assert f"{made.name}/index.html" in index
+
+
+def test_the_index_lists_what_is_damaged(innolab: Innolab, folder: Path) -> None:
+    copy = folder / "multi-buffer-pool" / "2026-01-31-1"
+    shutil.copytree(_kept(), copy)
+    (copy / "manifest.json").write_text("{")
+    done = innolab("index", INNOLAB_REPORTS=str(folder))
+    assert done.returncode == 0
+    assert "is damaged" in Path(done.stdout.strip()).read_text()
+
+
+def test_replay_never_starts_a_server(innolab: Innolab, folder: Path) -> None:
+    copy = folder / _kept().name
+    copy.mkdir()
+    folders.copy_recorded(_kept(), copy)
+    log = copy / "runs.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    code = (
+        "from innolab import notebook\nfrom innolab.measure import Plan\nfrom pathlib import Path\n"
+        "plan = Plan.read(Path('.'))\n"
+        "notebook.open_study(plan.study, **plan.parameters).measure()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=copy, env=_environment(), capture_output=True, text=True
+    )
+    assert done.returncode
+    assert "1 of 70 runs are not recorded" in done.stderr

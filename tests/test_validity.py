@@ -1,0 +1,90 @@
+"""Each check says ok of good conditions, and finds the one thing that it is there to find."""
+
+from typing import Any
+
+import pytest
+from conftest import made_conditions, made_run, made_variables, planned
+
+from innolab import claims, validity
+from innolab.study import Study
+
+_METRICS = {"pass1_mysqld_cpu_s": 2.0, "pass2_mysqld_cpu_s": 1.0}
+_FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "debug build": ("conditions", {"build": {"debug": True}}),
+    "rows per second": ("metrics", {"pass1_mysqld_cpu_s": 57.0}),
+    "pool not preloaded": ("variables", {"innodb_buffer_pool_load_at_startup": "ON"}),
+    "cold": ("conditions", {"resident_pages_before_start": 1}),
+    "effective settings": ("variables", {"innodb_buffer_pool_size": "5"}),
+    "full scan": ("conditions", {"scan_plan": {"type": "index", "key": "t1_c2_idx"}}),
+    "tables unchanged": ("conditions", {"tables_changed": "t1.ibd differs"}),
+    "swap": ("conditions", {"usage": {"swapped_pages": 3, "steal_share": 0, "others_share": 0}}),
+    "steal": ("conditions", {"usage": {"swapped_pages": 0, "steal_share": 0.3, "others_share": 0}}),
+    "other load": (
+        "conditions",
+        {"usage": {"swapped_pages": 0, "steal_share": 0, "others_share": 0.6}},
+    ),
+    "error log": ("conditions", {"error_log": {"errors": ["[ERROR] x"], "warnings": []}}),
+}
+
+
+def _judged(part: str = "", change: dict[str, Any] | None = None) -> dict[str, str]:
+    evidence = {"metrics": _METRICS, "conditions": made_conditions(), "variables": made_variables()}
+    if change:
+        evidence[part] = {**evidence[part], **change}
+    return {c.check: c.result for c in validity.judge(validity.Evidence(**evidence))}
+
+
+def test_good_conditions_pass_every_check() -> None:
+    assert set(_judged().values()) == {"ok"}
+
+
+def test_every_check_has_a_fault_that_it_finds() -> None:
+    assert set(_FAULTS) == set(validity.CHECKS)
+
+
+@pytest.mark.parametrize("name", _FAULTS)
+def test_a_check_finds_its_fault_and_no_other_check_does(name: str) -> None:
+    judged = _judged(*_FAULTS[name])
+    assert judged.pop(name) == "invalid"
+    assert set(judged.values()) == {"ok"}
+
+
+def test_a_debug_variable_betrays_a_build_whose_help_hides_it() -> None:
+    assert _judged("variables", {"debug": "d:t"})["debug build"] == "invalid"
+
+
+def test_a_required_setting_that_the_server_lacks_is_found() -> None:
+    change = {"requested": {"innodb_buffer_pool_instances": "8"}}
+    assert _judged("conditions", change)["effective settings"] == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("asked", "effective", "same"),
+    [
+        ("128M", "134217728", True),
+        ("ON", "1", True),
+        ("OFF", "ON", False),
+        ("2G", "134217728", False),
+        ("NO_ENGINE_SUBSTITUTION,STRICT_TRANS_TABLES",
+         "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", True),
+        ("fsync", "fsync", True),
+        ('""', "", True),
+    ],
+)  # fmt: skip
+def test_settings_are_compared_by_meaning(asked: str, effective: str, same: bool) -> None:
+    assert validity.same_value(asked, effective) is same
+
+
+def test_the_floor_tells_every_published_debug_time_from_every_corrected_one() -> None:
+    for figure in claims.published("multi-buffer-pool").values():
+        if figure.quantity == "time":
+            passes = 10_000_000 / figure.value >= validity.ROWS_PER_S_FLOOR
+            assert passes == (figure.series == "corrected"), figure.id
+
+
+def test_an_invalid_check_makes_the_run_invalid(study: Study) -> None:
+    trial = planned(study, ["x"])[0]
+    wrong = {"check": "cold", "result": "invalid", "says": "no"}
+    assert made_run(study, trial).valid
+    assert not made_run(study, trial, checks=[wrong]).valid
+    assert not made_run(study, trial, status="failed", error="died").valid
