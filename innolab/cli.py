@@ -127,8 +127,13 @@ def render_(
     study = studies.find(Plan.read(folder).study)
     with clock.stage("rendering"):
         render.render(study, folder)
-    runs = RunSet.read(study, folder)
-    print(manifest.seal(folder, runs.runs, clock.account()) / render.PAGE_FILE)
+    runs = RunSet.read(study, folder).runs
+    # The runs took their time in the source; only the rendering is new.
+    time_s = manifest.read(source)["time_s"]
+    rendering = round(clock.seconds["rendering"], 2)
+    total = time_s["total"] - time_s["rendering"] + rendering
+    time_s = {**time_s, "rendering": rendering, "total": round(total, 2)}
+    print(manifest.seal(folder, runs, time_s, source.name) / render.PAGE_FILE)
 
 
 @app.command(epilog="Example: innolab verify multi-buffer-pool/2026-01-31-1")

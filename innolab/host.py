@@ -181,9 +181,7 @@ def facts(folder: Path) -> dict[str, Any]:
         "swap_bytes": memory["swap"],
         "virtual": "hypervisor" in (_first_match("/proc/cpuinfo", "flags") or "").split(),
         "transparent_huge_pages": _chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "free_page_reporting": _read(
-            "/sys/module/page_reporting/parameters/page_reporting_enabled"
-        ),
+        "free_page_reporting": _free_page_reporting(),
         "cpu_governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "swappiness": _read("/proc/sys/vm/swappiness"),
         "disk": disk_facts(folder),

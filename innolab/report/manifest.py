@@ -13,8 +13,13 @@ from innolab.runs import Run
 LOCK = Path(__file__).parents[2] / "requirements.lock"
 
 
-def seal(folder: Path, runs: list[Run], time_s: dict[str, float]) -> Path:
-    """Write the manifest, rename the unfinished folder to its version, and return it."""
+def seal(
+    folder: Path, runs: list[Run], time_s: dict[str, float], rendered_from: str | None = None
+) -> Path:
+    """Write the manifest, rename the unfinished folder to its version, and return it.
+
+    `rendered_from` is the version whose runs were rendered anew, or None where they were measured.
+    """
     plan = Plan.read(folder)
     version = folders.version_of(folder)
     body: dict[str, Any] = {
@@ -29,6 +34,7 @@ def seal(folder: Path, runs: list[Run], time_s: dict[str, float]) -> Path:
         "hosts": _distinct([run.conditions["host"] for run in runs]),
         "measured_by": _distinct([run.conditions["innolab"] for run in runs]),
         "rendered_by": own_facts(),
+        "rendered_from": rendered_from,
         "lock_sha256": digest(LOCK),
         "runs": {
             "complete": sum(run.status == "complete" for run in runs),
