@@ -67,7 +67,7 @@ def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> N
 
     found = studies.find(study)
     parameters = check_parameters(found, _parameters(found, scale, parameter))
-    chosen, _ = measure.prepare(found, parameters)
+    chosen = measure.prepare(found, parameters)
     for trial in planned(found, parameters, chosen.builds):
         levels = "  ".join(f"{name}={level}" for name, level in trial.factors.items())
         print(f"{trial.position:4}  block {trial.block + 1}  {levels}")
@@ -85,18 +85,23 @@ def run(
     ] = None,
 ) -> None:
     """Measure a study and make its report; go on where an earlier run of the same plan stopped."""
-    from innolab import measure, studies
+    from innolab import host, measure, studies
     from innolab.clock import Clock
     from innolab.progress import Shown
     from innolab.report import folders, manifest, render
+    from innolab.runs import RunLog
     from innolab.study import check_parameters
 
     clock = Clock()
-    clock.seconds["set-up"] += _set_up_s()
+    clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     parameters = check_parameters(found, _parameters(found, scale, parameter))
-    chosen, _ = measure.prepare(found, parameters)
+    chosen = measure.prepare(found, parameters)
+    with host.measuring_alone():
+        pass  # Refused here, before a folder is begun.
     folder = folders.begin(chosen, version)
+    if recorded := len(RunLog(folder / "runs.jsonl").load()[0]):
+        print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)
     with Shown() as progress:
         runs = measure.measure(found, folder, progress, clock)
     if all(one.status == "failed" for one in runs.runs):

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 STAGES = (
@@ -21,6 +21,13 @@ class Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self._began = time.monotonic()
+        self._before_s = 0.0
+
+    def add_earlier(self, seconds: Mapping[str, float]) -> None:
+        """Count seconds by stage that passed before this clock was made, in an earlier session."""
+        for name, duration in seconds.items():
+            self.seconds[name] += duration
+            self._before_s += duration
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -33,14 +40,9 @@ class Clock:
         finally:
             self.seconds[name] += time.monotonic() - began
 
-    def elapsed_s(self) -> float:
-        """Return the seconds since the clock was made."""
-        return time.monotonic() - self._began
-
     def account(self) -> dict[str, float]:
         """Return seconds by stage, the rest that no stage claimed, and all together."""
         stages = {name: self.seconds.get(name, 0.0) for name in STAGES}
-        # The set-up came before this clock was made.
-        total = self.elapsed_s() + stages["set-up"]
+        total = time.monotonic() - self._began + self._before_s
         rest = total - sum(stages.values())
         return {k: round(v, 2) for k, v in {**stages, "rest": rest, "total": total}.items()}

@@ -65,7 +65,7 @@ class Plan:
         part.rename(folder / PLAN_FILE)
 
 
-def prepare(study: Study, parameters: Parameters) -> tuple[Plan, list[Build]]:
+def prepare(study: Study, parameters: Parameters) -> Plan:
     """Return the plan for this host after every check that can be made before anything is written.
 
     Raises
@@ -93,14 +93,13 @@ def prepare(study: Study, parameters: Parameters) -> tuple[Plan, list[Build]]:
     if not base_settings_file(cache).exists():
         raise InputError(f"There is no {base_settings_file(cache)} yet. Run: make setup")
     _require_room(study, parameters, usable, cache)
-    chosen = Plan(
+    return Plan(
         study=study.name,
         spec_sha256=study.spec_sha256(parameters),
         parameters=parameters.model_dump(),
         builds=[b.id for b in usable],
         unavailable=missing,
     )
-    return chosen, usable
 
 
 def plan_keys(study: Study, chosen: Plan) -> list[str]:
@@ -147,8 +146,10 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
     parameters = check_parameters(study, chosen.parameters)
     trials = plan(study, parameters, chosen.builds)
     log = RunLog(folder / "runs.jsonl")
-    recorded = {run.key for run in log.load()[0]}
+    recorded = {run.key: run for run in log.load()[0]}
     missing = [trial for trial in trials if trial.key not in recorded]
+    for run in recorded.values():
+        clock.add_earlier(run.conditions["time_s"])
     if missing and replaying():
         raise InnolabError(
             f"{len(missing)} of {len(trials)} runs are not recorded in {log.path}, and in replay "
@@ -156,7 +157,8 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
         )
     if missing:
         with host.measuring_alone():
-            log.repair()
+            if log.repair():
+                progress.say("the last line was torn by a crash; its trial runs again")
             _run_trials(study, parameters, chosen, missing, log, progress, clock)
     return RunSet.read(study, folder)
 

@@ -70,5 +70,5 @@ def open_study(name: str, **parameters: Any) -> Workbook:
                 f"are {checked.model_dump()}. Make them equal, or work in another folder."
             )
         return Workbook(study, plan, here)
-    plan, _ = measure.prepare(study, checked)
+    plan = measure.prepare(study, checked)
     return Workbook(study, plan, folders.begin(plan))

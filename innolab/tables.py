@@ -272,15 +272,33 @@ def _verdict(v: Verdict) -> str:
 
 
 def answer(found: Sequence[Verdict]) -> Text:
-    """Return what became of the claims, counted by how they stand."""
+    """Return what became of the claims, in a line for each way in which they stand."""
     said = []
     for stands in dict.fromkeys(v.stands for v in found):
-        of = [v for v in found if v.stands == stands]
-        counts = Counter(v.verdict for v in of)
-        text = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
-        claims_ = len({v.claim for v in of})
-        said.append(f"{stands}: {claims_} claims on each server; {text}.")
+        by_claim: dict[str, dict[str, list[str]]] = {}
+        for v in found:
+            if v.stands == stands:
+                by_claim.setdefault(v.claim, {}).setdefault(v.verdict, []).append(v.server)
+        alike: dict[str, list[str]] = {}
+        for claim, verdicts_ in by_claim.items():
+            alike.setdefault(_agreement(verdicts_), []).append(claim)
+        text = "; ".join(f"{', '.join(ids)} {verdict}" for verdict, ids in alike.items())
+        said.append(f"{_STANDING[stands]}: {text}.")
     return Text(said)
+
+
+_STANDING = {
+    "published": "Claims that still stand",
+    "corrected": "Claims of the correction",
+    "retracted": "Claims that were withdrawn",
+    "hypothesis": "Our hypotheses",
+}
+
+
+def _agreement(verdicts_: Mapping[str, list[str]]) -> str:
+    if len(verdicts_) == 1:
+        return next(iter(verdicts_))
+    return ", ".join(f"{verdict} on {' and '.join(on)}" for verdict, on in verdicts_.items())
 
 
 def provenance(runs: RunSet, spec_sha256: str) -> Table:

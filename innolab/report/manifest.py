@@ -20,27 +20,14 @@ def seal(
 
     `rendered_from` is the version whose runs were rendered anew, or None where they were measured.
     """
-    plan = Plan.read(folder)
     version = folders.version_of(folder)
     body: dict[str, Any] = {
         "schema": 1,
-        "study": plan.study,
         "version": version,
-        "scale": plan.parameters["scale"],
-        "parameters": plan.parameters,
-        "spec_sha256": plan.spec_sha256,
-        "builds": _builds(runs),
-        "unavailable": plan.unavailable,
-        "hosts": _distinct([run.conditions["host"] for run in runs]),
-        "measured_by": _distinct([run.conditions["innolab"] for run in runs]),
+        **recorded(Plan.read(folder), runs),
         "rendered_by": own_facts(),
         "rendered_from": rendered_from,
         "lock_sha256": digest(LOCK),
-        "runs": {
-            "complete": sum(run.status == "complete" for run in runs),
-            "failed": sum(run.status == "failed" for run in runs),
-            "valid": sum(run.valid for run in runs),
-        },
         "time_s": time_s,
         "files": digests(folder),
     }
@@ -51,6 +38,25 @@ def seal(
         raise InnolabError(f"{final} exists already, and reports are never overwritten.")
     folder.rename(final)
     return final
+
+
+def recorded(plan: Plan, runs: list[Run]) -> dict[str, Any]:
+    """Return the part of a manifest that follows from plan and runs."""
+    return {
+        "study": plan.study,
+        "scale": plan.parameters["scale"],
+        "parameters": plan.parameters,
+        "spec_sha256": plan.spec_sha256,
+        "builds": _builds(runs),
+        "unavailable": plan.unavailable,
+        "hosts": _distinct([run.conditions["host"] for run in runs]),
+        "measured_by": _distinct([run.conditions["innolab"] for run in runs]),
+        "runs": {
+            "complete": sum(run.status == "complete" for run in runs),
+            "failed": sum(run.status == "failed" for run in runs),
+            "valid": sum(run.valid for run in runs),
+        },
+    }
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from innolab import claims
+from innolab import claims, tables
 from innolab.errors import InnolabError
 from innolab.measure import Plan
 from innolab.report import folders
@@ -125,6 +125,7 @@ def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) ->
         "version": version,
         "scale": plan.parameters["scale"],
         "alert": _alert(runs, plan),
+        "short": tables.answer(claims.verdicts(runs, plan.builds, plan.unavailable)).lines,
         "style": (TEMPLATES / "style.css").read_text(),
         "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }

@@ -23,17 +23,24 @@ def verify(folder: Path) -> list[str]:
         return faults
     plan = Plan.read(folder)
     study = studies.find(plan.study)
-    if study.spec_sha256(check_parameters(study, plan.parameters)) != plan.spec_sha256:
+    parameters = check_parameters(study, plan.parameters)
+    if study.spec_sha256(parameters) != plan.spec_sha256:
         commits = {str(m["commit"]) for m in body["measured_by"]}
         return [
-            f"{PLAN_FILE}: the report was made by another revision of the study. Verify it with "
-            f"innolab at commit {', '.join(sorted(commits))}."
+            f"{PLAN_FILE}: it names another spec than this innolab's. Either it was altered, or "
+            "the report is of another revision of the study: verify it with innolab at commit "
+            f"{', '.join(sorted(commits))}."
         ]
     try:
         runs = RunSet.read(study, folder)
     except InnolabError as error:
         return [f"runs.jsonl: {error}"]
-    return [*_recorded(study, plan, runs, folder), *_replayed(study, folder)]
+    faults = [
+        f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {PLAN_FILE} and runs.jsonl"
+        for name, value in manifest.recorded(plan, runs.runs).items()
+        if body.get(name) != value
+    ]
+    return [*faults, *_recorded(study, plan, runs, folder), *_replayed(study, folder)]
 
 
 def _sealed(folder: Path, body: dict[str, object]) -> list[str]:

@@ -7,15 +7,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import mysql.connector
 import pytest
-from mysql.connector.abstracts import MySQLConnectionAbstract
+
+from innolab import builds
+from innolab.server import Server, initialize
 
 pytestmark = pytest.mark.integration
 
@@ -110,50 +110,15 @@ def test_every_user_can_read_the_cache(cache: Path) -> None:
 
 
 @contextmanager
-def server(cache: Path, build: str) -> Iterator[MySQLConnectionAbstract]:
-    """Start a build on a new data folder with the base my.cnf and connect to it."""
-    built = record(cache, build)
-    root = os.geteuid() == 0
-    user = ["--reuid=innolab", "--regid=innolab", "--clear-groups"] if root else []
+def server(cache: Path, build: str) -> Iterator[Server]:
+    """Start a build on a new data folder with the base my.cnf alone."""
+    built, base = builds.find(cache, build), cache / "etc/my.cnf"
+    assert isinstance(built, builds.Build)
     with new_folder() as folder:
-        data = folder / "data"
-        # What 5.6's bootstrap does not make itself.
-        (data / "mysql" if built["init"] == "system-tables" else folder).mkdir(
-            parents=True, exist_ok=True
-        )
-        if root:
-            subprocess.run(["chown", "-R", "innolab:innolab", folder], check=True)
-        words = ["setpriv", "--pdeathsig=KILL", *user, *built["mysqld"]]
-        words += [f"--defaults-file={cache}/etc/my.cnf", f"--lc-messages-dir={built['share']}"]
-        words += [f"--datadir={data}", f"--socket={folder}/socket", f"--pid-file={folder}/pid"]
-        env = {**os.environ, **built["env"]}
-        with (folder / "log").open("w") as log:
-            if built["init"] == "system-tables":
-                sql = [Path(built["share"], f"mysql_system_tables{x}.sql") for x in ("", "_data")]
-                made = subprocess.run(
-                    [*words, "--bootstrap"],
-                    input="use mysql;\n" + "".join(path.read_text() for path in sql),
-                    text=True,
-                    env=env,
-                    stderr=log,
-                )
-            else:
-                made = subprocess.run([*words, "--initialize-insecure"], env=env, stderr=log)
-            assert made.returncode == 0, (folder / "log").read_text()
-            process = subprocess.Popen(words, env=env, stderr=log)
-        try:
-            while b"ready for connections" not in (folder / "log").read_bytes():
-                assert process.poll() is None, (folder / "log").read_text()
-                time.sleep(0.05)
-            with mysql.connector.connect(
-                use_pure=True, unix_socket=f"{folder}/socket", user="root", ssl_disabled=True,
-                charset="utf8mb4", collation="utf8mb4_general_ci",
-            ) as connection:  # fmt: skip
-                yield connection
-        finally:
-            process.terminate()
-            process.wait()
-        assert "[ERROR]" not in (folder / "log").read_text()
+        initialize(built, folder / "data", base)
+        with Server(built, folder / "data", folder / "run", base, {}) as running:
+            yield running
+        assert "[ERROR]" not in running.error_log
 
 
 def plain(value: str) -> str:
@@ -184,11 +149,9 @@ def test_server_runs_as_my_cnf_says(cache: Path, build: str, lacking: set[str]) 
     asked = dict(line.removeprefix("loose_").split(" = ") for line in lines if " = " in line)
     # These two are options whose effect shows elsewhere.
     assert (asked.pop("skip_log_bin"), asked.pop("mysqlx")) == ("ON", "OFF")
-    with server(cache, build) as connection, connection.cursor() as cursor:
-        cursor.execute("SHOW GLOBAL VARIABLES")
-        shown = dict(cursor.fetchall())
-        cursor.execute("SHOW PLUGINS")
-        plugins = {row[0]: row[1] for row in cursor.fetchall()}
+    with server(cache, build) as running:
+        shown = running.variables()
+        plugins = {row[0]: row[1] for row in running.query("SHOW PLUGINS")}
     assert {name for name in asked if name not in shown} == lacking
     for name in asked.keys() - lacking:
         assert shown[name] == plain(asked[name]), name
