@@ -88,7 +88,7 @@ def run(
     from innolab import host, measure, studies
     from innolab.clock import Clock
     from innolab.progress import Shown
-    from innolab.report import folders, manifest, render
+    from innolab.report import folders
     from innolab.runs import RunLog
     from innolab.study import check_parameters
 
@@ -110,6 +110,8 @@ def run(
             f"in {folder}."
         )
     with clock.stage("rendering"):
+        from innolab.report import manifest, render
+
         render.render(found, folder)
     print(manifest.seal(folder, runs.runs, clock.account()) / render.PAGE_FILE)
 
@@ -211,16 +213,24 @@ def _set_up_s() -> float:
         return 0.0
 
 
+class _EndedError(BaseException):
+    """Told to end. No Exception: the trial it falls into has not failed and is not recorded."""
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise _EndedError
+
+
 def main() -> None:
     """Run the command line; faults become one paragraph on standard error and an exit status."""
-    # Told to end, we end our servers and clones first, as on Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     try:
         app()
     except InnolabError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
-    except KeyboardInterrupt:
+    except _EndedError:
         print(
             "Interrupted. All finished runs are kept; run the same again to go on.", file=sys.stderr
         )

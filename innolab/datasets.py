@@ -81,24 +81,27 @@ def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> D
     if record.exists():
         return Dataset(folder, json.loads(record.read_text()))
     half = folder.with_name(folder.name + ".half")
+    # Not beside the data: with the dataset's name in it a socket's path would grow too long.
+    place = cache / "work" / "loading"
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
     try:
         say(f"initializing {build.id}")
         server.initialize(build, half / "data", base)
         settings = {**_LOADING, **recipe.settings}
-        with Server(build, half / "data", half / "run", base, settings) as running:
+        with Server(build, half / "data", place, base, settings) as running:
             recipe.load(running, say)
             say("verifying the rows")
             facts = recipe.verify(running)
             say("stopping cleanly")
-        shutil.rmtree(half / "run")
         (half / _RECORD).write_text(json.dumps(facts))
         shutil.rmtree(folder, ignore_errors=True)
         half.rename(folder)
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
     return Dataset(folder, facts)
 
 

@@ -18,6 +18,7 @@ from innolab.builds import Build, Unavailable
 from innolab.clock import Clock
 from innolab.errors import InnolabError, InputError
 from innolab.runs import SCHEMA, Run, RunLog, RunSet, finite
+from innolab.server import require_short_path
 from innolab.study import Parameters, Study, Trial, check_parameters, plan
 from innolab.units import bytes_text
 
@@ -75,6 +76,7 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     """
     cache = host.cache_folder()
     host.server_user()
+    require_short_path(cache / "work" / "trial-00000")
     found = [builds.find(cache, wanted) for wanted in parameters.builds]
     usable = [b for b in found if isinstance(b, Build)]
     missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
@@ -226,7 +228,6 @@ class Workshop:
         Only called while holding the right to measure, so nothing in the folder is in use.
         """
         _end_strays(self.folder)
-        _end_strays(self.cache / "datasets")
         shutil.rmtree(self.folder, ignore_errors=True)
         for half in (self.cache / "datasets").glob("*.half"):
             shutil.rmtree(half)

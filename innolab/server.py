@@ -11,17 +11,28 @@ from typing import Any
 
 from innolab import host
 from innolab.builds import Build
-from innolab.errors import InnolabError
+from innolab.errors import InnolabError, InputError
 
 START_LIMIT_S = 300
 STOP_LIMIT_S = 300
-_SOCKET_PATH_LIMIT = 100
+_SOCKET = "mysql.sock"
+# Of the 108 bytes of a unix socket's path (unix(7)) one is its end.
+_SOCKET_PATH_LIMIT = 107
 
 Settings = Mapping[str, str | int]
 
 
 class ServerError(InnolabError):
     """The server did not start, died, or did not stop; the message quotes its error log."""
+
+
+def require_short_path(folder: Path) -> None:
+    """Raise InputError where a server's socket in this folder would have too long a path."""
+    if len(os.fsencode(folder / _SOCKET)) > _SOCKET_PATH_LIMIT:
+        raise InputError(
+            f"The path {folder / _SOCKET} is longer than a unix socket's may be. Move the cache to "
+            "a shorter path with INNOLAB_CACHE."
+        )
 
 
 class Server:
@@ -60,7 +71,7 @@ class Server:
     @property
     def socket(self) -> Path:
         """Return the path of the private unix socket."""
-        return self.folder / "mysql.sock"
+        return self.folder / _SOCKET
 
     @property
     def error_log(self) -> str:
@@ -91,11 +102,7 @@ class Server:
         ServerError
             Where it dies first or does not answer within START_LIMIT_S.
         """
-        if len(str(self.socket)) > _SOCKET_PATH_LIMIT:
-            raise ServerError(
-                f"The socket path {self.socket} is longer than a unix socket's may be. Move the "
-                "cache to a shorter path with INNOLAB_CACHE."
-            )
+        require_short_path(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True, mode=0o700)
         self._write_settings()

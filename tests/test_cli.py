@@ -90,6 +90,13 @@ def test_a_cache_without_builds_names_the_setup(innolab: Innolab, folder: Path) 
     assert innolab("doctor", INNOLAB_CACHE=str(folder)).returncode == 1
 
 
+def test_a_cache_too_deep_for_a_socket_is_told(innolab: Innolab, folder: Path) -> None:
+    deep = folder / ("deep" * 30)
+    done = innolab(*_RUN, INNOLAB_CACHE=str(deep), INNOLAB_REPORTS=str(folder))
+    assert done.returncode == 2
+    assert "longer than a unix socket's may be" in done.stderr
+
+
 def test_builds_that_cannot_be_had_are_left_out_and_none_is_an_error(
     innolab: Innolab, folder: Path
 ) -> None:

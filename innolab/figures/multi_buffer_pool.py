@@ -74,14 +74,13 @@ def _pass_values(runs: RunSet, servers: list[str]) -> pd.DataFrame:
 
 
 def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
-    places = {case.name: i for i, case in enumerate(CASES)}
     for number, (label, colour, shift) in _PASSES.items():
         of_pass = values[values["pass"] == number]
         runs = of_pass[of_pass.kind == "run"]
-        axis.scatter(runs.case.map(places) + shift, runs.s, s=6, color=colour, alpha=0.5)
+        axis.scatter(_places(runs, shift), runs.s, s=6, color=colour, alpha=0.5)
         mean = of_pass[of_pass.kind == "measured"]
         error = [mean.s - mean.low_s, mean.high_s - mean.s]
-        at = mean.case.map(places) + shift
+        at = _places(mean, shift)
         axis.errorbar(
             at,
             mean.s,
@@ -94,16 +93,23 @@ def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
         )
         for series, (_, mark) in _MARKS.items():
             rows = of_pass[of_pass.kind == f"published {series}"]
-            style = {"marker": mark, "s": 34, "linewidths": 1.3}
-            face = colour if mark == "x" else "none"
-            edge = {} if mark == "x" else {"edgecolors": colour}
-            axis.scatter(rows.case.map(places) + shift, rows.s, facecolors=face, **edge, **style)
+            axis.scatter(_places(rows, shift), rows.s, **_drawn(mark, colour))
     for label, mark in _MARKS.values():
-        style = {"facecolors": GREY} if mark == "x" else {"facecolors": "none", "edgecolors": GREY}
-        axis.scatter([], [], marker=mark, s=34, label=label, **style)
+        axis.scatter([], [], label=label, **_drawn(mark, GREY))
     axis.set_yscale("log")
     axis.set_xticks(range(len(CASES)), [_LABELS[case.name] for case in CASES], fontsize=7)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _drawn(mark: str, colour: str) -> dict[str, Any]:
+    """Return how a published point looks: crosses are lines, squares are hollow."""
+    fill = {"facecolors": colour} if mark == "x" else {"facecolors": "none", "edgecolors": colour}
+    return {"marker": mark, "s": 34, "linewidths": 1.3, **fill}
+
+
+def _places(rows: pd.DataFrame, shift: float) -> list[float]:
+    names = [case.name for case in CASES]
+    return [names.index(case) + shift for case in rows.case]
 
 
 def _alt_of_passes(plotted: pd.DataFrame, servers: list[str]) -> str:
