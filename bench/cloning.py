@@ -11,7 +11,7 @@ from innolab import datasets, host, pagecache, studies
 from innolab.measure import base_settings_file
 from innolab.study import check_parameters
 
-PAIRS = 5
+PAIRS = 9
 
 
 def against_fio(place: Path) -> tuple[list[float], list[float]]:
