@@ -272,33 +272,35 @@ def _verdict(v: Verdict) -> str:
 
 
 def answer(found: Sequence[Verdict]) -> Text:
-    """Return what became of the claims, in a line for each way in which they stand."""
-    said = []
-    for stands in dict.fromkeys(v.stands for v in found):
-        by_claim: dict[str, dict[str, list[str]]] = {}
-        for v in found:
-            if v.stands == stands:
-                by_claim.setdefault(v.claim, {}).setdefault(v.verdict, []).append(v.server)
-        alike: dict[str, list[str]] = {}
-        for claim, verdicts_ in by_claim.items():
-            alike.setdefault(_agreement(verdicts_), []).append(claim)
-        text = "; ".join(f"{', '.join(ids)} {verdict}" for verdict, ids in alike.items())
-        said.append(f"{_STANDING[stands]}: {text}.")
-    return Text(said)
+    """Return what became of the claims in words: a line a verdict, and one where servers differ."""
+    claims_: dict[str, list[Verdict]] = {}
+    for v in found:
+        claims_.setdefault(v.claim, []).append(v)
+    lines: dict[str, list[str]] = {lead: [] for lead in _LEADS.values()}
+    for of_claim in claims_.values():
+        outcomes = {v.verdict for v in of_claim}
+        alike = len(outcomes) == 1
+        lead = _LEADS[of_claim[0].verdict if alike else "mixed"]
+        lines[lead].append(_said(of_claim[0]) + ("" if alike else _by_server(of_claim)))
+    return Text([f"{lead}: {'; '.join(said)}." for lead, said in lines.items() if said])
 
 
-_STANDING = {
-    "published": "Claims that still stand",
-    "corrected": "Claims of the correction",
-    "retracted": "Claims that were withdrawn",
-    "hypothesis": "Our hypotheses",
+_LEADS = {
+    "reproduced": "Reproduced on every server",
+    "contradicted": "Contradicted on every server",
+    "mixed": "The servers differ",
+    "inconclusive": "Inconclusive on every server",
+    "not-run": "Not judged",
 }
 
 
-def _agreement(verdicts_: Mapping[str, list[str]]) -> str:
-    if len(verdicts_) == 1:
-        return next(iter(verdicts_))
-    return ", ".join(f"{verdict} on {' and '.join(on)}" for verdict, on in verdicts_.items())
+def _said(v: Verdict) -> str:
+    standing = {"retracted": ", withdrawn", "hypothesis": ", our hypothesis"}.get(v.stands, "")
+    return f"{v.says} ({v.claim}{standing})"
+
+
+def _by_server(of_claim: Sequence[Verdict]) -> str:
+    return ": " + ", ".join(f"{v.verdict} on {v.server}" for v in of_claim)
 
 
 def provenance(runs: RunSet, spec_sha256: str) -> Table:
