@@ -92,8 +92,8 @@ class Bench:
         mysqld = host.process_usage(server.pid)
         began = time.monotonic()
         with series.Sampler(server.pid) as sampler:
+            self._samples = sampler.rows
             yield
-        self._samples = sampler.rows
         after = host.usage()
         cpus_s = (time.monotonic() - began) * (os.cpu_count() or 1)
         known = (host.process_usage(server.pid).cpu_s - mysqld.cpu_s) + time.process_time() - own

@@ -124,7 +124,11 @@ def verdicts(runs: RunSet, servers: list[str], unavailable: Mapping[str, str]) -
     result = []
     for server in servers:
         of_server = runs.where(_on(server))
-        result += [_judge(study, claim, server, of_server) for claim in claims(study)]
+        if differing := of_server.undeclared_differences():
+            reason = f"arms differ beside their factors, in {', '.join(differing)}"
+            result += [_not_run(study, claim, server, reason) for claim in claims(study)]
+        else:
+            result += [_judge(study, claim, server, of_server) for claim in claims(study)]
     for server, why in unavailable.items():
         reason = f"the build could not be had: {why}"
         result += [_not_run(study, claim, server, reason) for claim in claims(study)]

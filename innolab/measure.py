@@ -52,12 +52,17 @@ class Plan:
         Raises
         ------
         InputError
-            Where the folder holds none.
+            Where the folder holds none, or a damaged one.
         """
         path = folder / PLAN_FILE
         if not path.exists():
             raise InputError(f"{folder} holds no {PLAN_FILE}, so it is no innolab report.")
-        return cls(**json.loads(path.read_text()))
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged ({error}). Move its folder away, or take it from its source."
+            ) from None
 
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""
@@ -86,6 +91,8 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
             f"None of the builds asked for can be had on this host. {reasons} "
             "Mend that and run: make setup; or name a mysqld by path with -p builds=PATH."
         )
+    if len({b.id for b in usable}) < len(usable):
+        raise InputError("The builds asked for are not all different; name each build once.")
     for build in usable:
         if lacking := builds.lacks(build, study.needed_variables):
             raise InputError(

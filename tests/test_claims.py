@@ -6,11 +6,12 @@ import pytest
 from conftest import made_run, planned
 
 from innolab import claims, tables
-from innolab.runs import RunSet
+from innolab.runs import Run, RunSet
 from innolab.stats import Interval
-from innolab.study import Study
+from innolab.study import Study, Trial
 
 _INF = math.inf
+VARIABLES: dict[str, dict[str, str]] = {"v": {}}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_every_claim_names_cases_and_metrics_that_the_study_has(study: Study) ->
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
     for claim in _claims():
         if claim.measure is not None:
-            found = claims.verdicts(RunSet(study, runs, {}), ["x"], {})
+            found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {})
             assert next(v for v in found if v.claim == claim.id).n == 3, claim.id
 
 
@@ -63,15 +64,28 @@ def test_every_claim_of_the_study_is_there() -> None:
 def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -> None:
     wrong = [{"check": "debug build", "result": "invalid", "says": "this is a debug build"}]
     runs = [made_run(study, t, checks=wrong) for t in planned(study, ["x"], replicates=3)]
-    found = claims.verdicts(RunSet(study, runs, {}), ["x"], {})
+    found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {})
     assert {v.verdict for v in found} == {"not-run"}
     assert any("this is a debug build" in v.reason for v in found)
-    assert "INVALID" in repr(tables.doubts(RunSet(study, runs, {})))
+    assert "INVALID" in repr(tables.doubts(RunSet(study, runs, VARIABLES)))
+
+
+def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: Study) -> None:
+    def run(trial: Trial) -> Run:
+        digest = "b" if trial.factors["case"] == "2G-8" else "a"
+        conditions = made_run(study, trial).conditions
+        return made_run(study, trial, conditions={**conditions, "variables": digest})
+
+    runs = [run(t) for t in planned(study, ["x"], replicates=3)]
+    sets = {"a": {"innodb_io_capacity": "2000"}, "b": {"innodb_io_capacity": "200"}}
+    found = claims.verdicts(RunSet(study, runs, sets), ["x"], {})
+    assert {v.verdict for v in found} == {"not-run"}
+    assert all("innodb_io_capacity" in v.reason for v in found)
 
 
 def test_a_build_that_could_not_be_had_has_verdicts_that_say_so(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=2)]
-    found = claims.verdicts(RunSet(study, runs, {}), ["x"], {"gone": "no apt on this host"})
+    found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {"gone": "no apt on this host"})
     of_gone = [v for v in found if v.server == "gone"]
     assert len(of_gone) == len(_claims())
     assert {v.verdict for v in of_gone} == {"not-run"}

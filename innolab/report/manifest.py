@@ -70,8 +70,8 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / folders.MANIFEST_FILE
     try:
         body = json.loads(path.read_text())
-        if body["schema"] != 1:
-            raise ValueError(f"schema {body['schema']} is not known")
+        if body["schema"] != 1 or not isinstance(body["files"], dict):
+            raise ValueError("it is not of schema 1")
     except (ValueError, KeyError, TypeError) as error:
         raise InnolabError(
             f"{path} is damaged: {error}. Take the report from its source."

@@ -144,6 +144,8 @@ def _alert(runs: RunSet, plan: Plan) -> str | None:
         said.append(f"Not valid: {len(of)} of {total} runs of {server} ({why}).")
     if said:
         said.append("Do not quote the numbers of these runs: no verdict rests on them.")
+    if differing := runs.undeclared_differences():
+        said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
     said += [f"{name} did not run: {why}" for name, why in plan.unavailable.items()]
     return " ".join(said) or None
 

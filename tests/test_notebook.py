@@ -1,0 +1,39 @@
+"""The notebook measures by itself, as in JupyterLab, and `innolab run` makes a report of it."""
+
+from pathlib import Path
+
+import papermill
+import pytest
+from conftest import ROOT, Innolab
+
+from innolab.report import folders
+from innolab.runs import RunLog
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_notebook_measures_and_the_command_finishes_its_report(
+    innolab: Innolab, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INNOLAB_REPORTS", str(folder))
+    monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
+    parameters = {"scale": "smoke", "replicates": 1, "builds": ["mysql-9.7"]}
+    papermill.execute_notebook(
+        str(ROOT / "notebooks" / "multi-buffer-pool.ipynb"),
+        str(folder / "live.ipynb"),
+        parameters=parameters,
+        kernel_name="python3",
+        cwd=str(ROOT / "notebooks"),
+        progress_bar=False,
+    )
+    [begun] = folders.unfinished("multi-buffer-pool")
+    measured, _ = RunLog(begun / "runs.jsonl").load()
+    assert len(measured) == 5
+    assert not list((ROOT / "notebooks").glob("*.jsonl"))
+    words = ["--scale", "smoke", "-p", "replicates=1", "-p", "builds=mysql-9.7"]
+    done = innolab("run", "multi-buffer-pool", *words, INNOLAB_REPORTS=str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "holds 5 runs" in done.stderr
+    [report] = folders.finished("multi-buffer-pool")
+    assert RunLog(report / "runs.jsonl").load()[0] == measured
+    assert innolab("verify", str(report)).returncode == 0
