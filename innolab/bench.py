@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -106,8 +107,9 @@ class Bench:
         self.note("usage", usage)
 
     def _note_error_log(self, server: Server) -> None:
-        hidden = str(self.place.parent)
-        lines = server.error_log.replace(hidden, "WORK").splitlines()
+        # Reports are published: no path and no name of this host in them.
+        log = server.error_log.replace(str(host.cache_folder()), "CACHE")
+        lines = log.replace(f"@{platform.node()}", "@HOST").splitlines()
         self.note(
             "error_log",
             {
