@@ -97,23 +97,24 @@ def run(
     found = studies.find(study)
     parameters = check_parameters(found, _parameters(found, scale, parameter))
     chosen = measure.prepare(found, parameters)
+    # Held until the report is sealed: a second run of the same plan would work in its folder.
     with host.measuring_alone():
-        pass  # Refused here, before a folder is begun.
-    folder = folders.begin(chosen, version)
-    if recorded := len(RunLog(folder / "runs.jsonl").load()[0]):
-        print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)
-    with Shown() as progress:
-        runs = measure.measure(found, folder, progress, clock)
-    if all(one.status == "failed" for one in runs.runs):
-        raise InnolabError(
-            f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are kept "
-            f"in {folder}."
-        )
-    with clock.stage("rendering"):
-        from innolab.report import manifest, render
+        folder = folders.begin(chosen, version)
+        if recorded := len(RunLog(folder / "runs.jsonl").load()[0]):
+            print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)
+        with Shown() as progress:
+            runs = measure.measure(found, folder, progress, clock)
+        if all(one.status == "failed" for one in runs.runs):
+            raise InnolabError(
+                f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
+                f"kept in {folder}. Move it away to measure anew."
+            )
+        with clock.stage("rendering"):
+            from innolab.report import manifest, render
 
-        render.render(found, folder)
-    print(manifest.seal(folder, runs.runs, clock.account()) / render.PAGE_FILE)
+            render.render(found, folder)
+        sealed = manifest.seal(folder, runs.runs, clock.account())
+    print(sealed / render.PAGE_FILE)
 
 
 @app.command("render", epilog="Example: innolab render multi-buffer-pool/2026-01-31-1")
@@ -230,6 +231,13 @@ def main() -> None:
     except InnolabError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_status)
+    except OSError as error:
+        print(
+            f"A file could not be read or written: {error}. What was recorded is kept; mend that "
+            "and run the same again.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
     except _EndedError:
         print(
             "Interrupted. All finished runs are kept; run the same again to go on.", file=sys.stderr

@@ -16,6 +16,9 @@ from innolab.server import Server, Settings
 from innolab.units import bytes_text
 
 _RECORD = "dataset.json"
+# Folders of these names are deleted without asking, in a place that the user chose: no name that
+# could be anybody else's.
+WORK, HALF = "innolab-work", ".innolab-half"
 # Loading is not measured: durability only costs time here. A slow shutdown leaves no undo to
 # purge, which would read pages during a later measurement.
 _LOADING: Settings = {
@@ -80,9 +83,9 @@ def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> D
     record = folder / _RECORD
     if record.exists():
         return Dataset(folder, json.loads(record.read_text()))
-    half = folder.with_name(folder.name + ".half")
+    half = folder.with_name(folder.name + HALF)
     # Not beside the data: with the dataset's name in it a socket's path would grow too long.
-    place = cache / "work" / "loading"
+    place = cache / WORK / "loading"
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
     try:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from innolab.study import Parameters, Study, Trial, check_parameters, plan
 from innolab.units import bytes_text
 
 PLAN_FILE = "plan.json"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class Progress(Protocol):
@@ -81,7 +83,7 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     """
     cache = host.cache_folder()
     host.server_user()
-    require_short_path(cache / "work" / "trial-00000")
+    require_short_path(cache / datasets.WORK / "trial-00000")
     found = [builds.find(cache, wanted) for wanted in parameters.builds]
     usable = [b for b in found if isinstance(b, Build)]
     missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
@@ -144,10 +146,12 @@ def replaying() -> bool:
 def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> RunSet:
     """Run every trial of the folder's plan that is not recorded yet, and return all runs.
 
+    The caller holds the right to measure (`host.measuring_alone`), except in replay.
+
     Raises
     ------
     InputError
-        Where another run measures on this host, or a build of the plan is gone.
+        Where a build of the plan is gone.
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
@@ -165,10 +169,9 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
             "none is measured. Unset INNOLAB_REPLAY to measure them."
         )
     if missing:
-        with host.measuring_alone():
-            if log.repair():
-                progress.say("the last line was torn by a crash; its trial runs again")
-            _run_trials(study, parameters, chosen, missing, log, progress, clock)
+        if log.repair():
+            progress.say("the last line was torn by a crash; its trial runs again")
+        _run_trials(study, parameters, chosen, missing, log, progress, clock)
     return RunSet.read(study, folder)
 
 
@@ -218,7 +221,7 @@ class Workshop:
         self.progress = progress
         self.clock = clock
         self.cache = host.cache_folder()
-        self.folder = self.cache / "work"
+        self.folder = self.cache / datasets.WORK
         self.base = base_settings_file(self.cache)
         self.recipe = study.dataset(parameters)
         self.builds = _builds_of(self.cache, parameters, chosen)
@@ -236,7 +239,7 @@ class Workshop:
         """
         _end_strays(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
-        for half in (self.cache / "datasets").glob("*.half"):
+        for half in (self.cache / "datasets").glob("*" + datasets.HALF):
             shutil.rmtree(half)
 
     def prepare_datasets(self) -> None:
@@ -276,6 +279,11 @@ class Workshop:
         try:
             metrics = finite(self.study.trial(bench, trial))
         except (InnolabError, OSError) as failure:
+            if isinstance(failure, OSError) and failure.errno in _NO_ROOM:
+                raise InnolabError(
+                    f"The disk gave out during a trial ({failure.strerror}), which is not "
+                    "recorded. Make room and run the same again."
+                ) from None
             error = str(failure)
             # The server may have died on it: the next trial gets a fresh copy.
             self._clones.pop(build.id, None)
@@ -345,7 +353,7 @@ def _end_strays(folder: Path) -> None:
     ours = f"--defaults-file={folder}/".encode()
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if ours in entry.read_bytes():
+            if any(word.startswith(ours) for word in entry.read_bytes().split(b"\0")):
                 os.kill(int(entry.parent.name), signal.SIGKILL)
 
 

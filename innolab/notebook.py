@@ -1,5 +1,6 @@
 """What a notebook starts with: its study, its folder, its runs."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,8 @@ class Workbook:
 
     def measure(self) -> RunSet:
         """Run what is not recorded yet, showing progress, and return all runs."""
-        with Shown() as progress:
+        alone = contextlib.nullcontext() if measure.replaying() else host.measuring_alone()
+        with alone, Shown() as progress:
             return measure.measure(self.study, self.folder, progress, Clock())
 
 

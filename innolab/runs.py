@@ -1,6 +1,7 @@
 """Recorded runs: the schema of one, the log that survives a crash, and sets that refuse to mix."""
 
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -159,7 +160,14 @@ class RunSet:
         """Return the runs that a report's folder holds."""
         runs, _ = RunLog(folder / "runs.jsonl").load()
         files = sorted((folder / "variables").glob("*.json"))
-        return cls(study, runs, {file.stem: json.loads(file.read_text()) for file in files})
+        try:
+            variables = {file.stem: json.loads(file.read_text()) for file in files}
+        except ValueError as error:
+            raise InnolabError(f"A file in {folder / 'variables'} is damaged: {error}") from None
+        absent = {run.conditions.get("variables") for run in runs} - variables.keys() - {None}
+        if absent:
+            raise InnolabError(f"{folder / 'variables'} lacks {', '.join(map(str, absent))}.json.")
+        return cls(study, runs, variables)
 
     def where(self, chosen: Callable[[Run], bool]) -> "RunSet":
         """Return the set of those runs that are chosen."""
@@ -218,16 +226,26 @@ class RunSet:
         Prevents the result of a rival sweep in which the flush method changed with the pool size
         while its text said that only the pool size did.
         """
-        allowed = frozenset().union(*self.study.variables.values())
+        seen = {
+            (json.dumps(run.factors), run.conditions["variables"]): run
+            for run in self.runs
+            if run.conditions.get("variables")
+        }
         found: set[str] = set()
-        for build in self.levels("server"):
-            digests = {
-                run.conditions["variables"]
-                for run in self.runs
-                if run.factors["server"] == build and run.conditions.get("variables")
-            }
-            found |= differing([self.variables[d] for d in sorted(digests)]) - allowed
+        for one, other in itertools.combinations(seen.values(), 2):
+            if one.factors["server"] == other.factors["server"]:
+                sets = [self.variables[run.conditions["variables"]] for run in (one, other)]
+                found |= differing(sets) - self._declared(one, other)
         return sorted(found)
+
+    def _declared(self, one: Run, other: Run) -> set[str]:
+        """Return the variables of those factors in which two arms differ."""
+        return {
+            variable
+            for factor, variables in self.study.variables.items()
+            if one.factors[factor] != other.factors[factor]
+            for variable in variables
+        }
 
 
 def _scalar(metric: str, value: float | int | list[int]) -> float:
@@ -251,7 +269,8 @@ _NOT_BEHAVIOUR = (
     "last_insert_id", "insert_id", "identity", "gtid_executed", "gtid_purged", "basedir",
     "plugin_dir", "character_sets_dir", "lc_messages_dir", "build_id", "mysqlx_socket",
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory",
-    "relay_log_info_file", "relay_log_basename", "log_bin_basename", "secure_file_priv",
+    "relay_log_info_file", "relay_log_basename",
+    "relay_log_index", "log_bin_basename", "secure_file_priv",
 )  # fmt: skip
 
 

@@ -87,9 +87,9 @@ def retraction(study: str) -> Text:
     share = (first - again) / pool_pages
     said.append(
         f"The page counts do not depend on speed and stand: with 128 MB the second pass read "
-        f"{again:,.0f} of {first:,.0f} pages, so {first - again:,.0f} pages, {share:.0%} of the "
-        "pool, outlived a scan ten times its size. That contradicts F4 by the seed's own figures; "
-        "InnoDB reserves 5/8 of the pool for pages that a scan does not displace."
+        f"{again:,.0f} of {first:,.0f} pages, so up to {first - again:,.0f} pages (the few hundred "
+        f"of the start included), {share:.0%} of the pool, outlived a scan ten times its size. "
+        "That contradicts F4 by the seed's own figures; InnoDB reserves 5/8 of the pool for pages that a scan does not displace."
     )
     return Text(said)
 
@@ -268,7 +268,8 @@ def _verdict(v: Verdict) -> str:
     if v.estimate is None or v.low is None or v.high is None:
         return f"{v.verdict}: {v.reason}"
     ends = "" if v.low == v.high else f" ({v.low:.3g} to {v.high:.3g})"
-    return f"{v.verdict}: {v.estimate:.3g}{ends}, n = {v.n}"
+    care = "; read with care" if v.caveat else ""
+    return f"{v.verdict}: {v.estimate:.3g}{ends}, n = {v.n}{care}"
 
 
 def answer(found: Sequence[Verdict]) -> Text:
@@ -278,18 +279,22 @@ def answer(found: Sequence[Verdict]) -> Text:
         claims_.setdefault(v.claim, []).append(v)
     lines: dict[str, list[str]] = {lead: [] for lead in _LEADS.values()}
     for of_claim in claims_.values():
-        outcomes = {v.verdict for v in of_claim}
-        alike = len(outcomes) == 1
-        lead = _LEADS[of_claim[0].verdict if alike else "mixed"]
-        lines[lead].append(_said(of_claim[0]) + ("" if alike else _by_server(of_claim)))
-    return Text([f"{lead}: {'; '.join(said)}." for lead, said in lines.items() if said])
+        judged = [v for v in of_claim if v.verdict != "not-run"] or of_claim
+        alike = len({v.verdict for v in judged}) == 1
+        lead = _LEADS[judged[0].verdict if alike else "mixed"]
+        lines[lead].append(_said(of_claim[0]) + ("" if alike else _by_server(judged)))
+    said = [f"{lead}: {'; '.join(claims_)}." for lead, claims_ in lines.items() if claims_]
+    doubted = sorted({v.claim for v in found if v.caveat})
+    if doubted:
+        said.append(f"Read with care: {', '.join(doubted)}, because {_caveats(found)}.")
+    return Text(said)
 
 
 _LEADS = {
-    "reproduced": "Reproduced on every server",
-    "contradicted": "Contradicted on every server",
+    "reproduced": "Reproduced on every server that ran",
+    "contradicted": "Contradicted on every server that ran",
     "mixed": "The servers differ",
-    "inconclusive": "Inconclusive on every server",
+    "inconclusive": "Inconclusive on every server that ran",
     "not-run": "Not judged",
 }
 
@@ -297,6 +302,12 @@ _LEADS = {
 def _said(v: Verdict) -> str:
     standing = {"retracted": ", withdrawn", "hypothesis": ", our hypothesis"}.get(v.stands, "")
     return f"{v.says} ({v.claim}{standing})"
+
+
+def _caveats(found: Sequence[Verdict]) -> str:
+    """Return the first caveat of each server."""
+    first = {v.server: v.caveat for v in reversed(found) if v.caveat}
+    return "; ".join(f"on {server} {caveat}" for server, caveat in sorted(first.items()))
 
 
 def _by_server(of_claim: Sequence[Verdict]) -> str:

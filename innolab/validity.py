@@ -78,10 +78,11 @@ def _effective(evidence: Evidence) -> Verdict:
     differing = []
     absent = []
     for name, asked in evidence.conditions["requested"].items():
-        if name.removeprefix("loose_") not in evidence.variables:
+        in_force = evidence.variables.get(name.removeprefix("loose_"))
+        if in_force is None:
             absent.append(name)
-        elif not same_value(asked, evidence.variables[name.removeprefix("loose_")]):
-            differing.append(f"{name} asked {asked}, is {evidence.variables[name]}")
+        elif not same_value(asked, in_force):
+            differing.append(f"{name} asked {asked}, is {in_force}")
     strict = [name for name in absent if not name.startswith("loose_")]
     if differing or strict:
         return "invalid", "; ".join(differing + [f"{name} is unknown" for name in strict])

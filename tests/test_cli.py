@@ -46,7 +46,7 @@ def _snapshot(*folders: Path) -> set[str]:
 @pytest.mark.parametrize("name", _BAD)
 def test_bad_input_is_told_and_changes_nothing(innolab: Innolab, folder: Path, name: str) -> None:
     words, said = _BAD[name]
-    watched = (folder, host.cache_folder() / "datasets", host.cache_folder() / "work")
+    watched = (folder, host.cache_folder() / "datasets", host.cache_folder() / datasets.WORK)
     before = _snapshot(*watched)
     done = innolab(*words, INNOLAB_REPORTS=str(folder))
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import host
+from innolab import datasets, host
 from innolab.report import folders
 from innolab.runs import RunLog
 
@@ -94,8 +94,8 @@ def test_killed_at_random_moments_nothing_is_lost_and_the_run_completes(
     done = innolab(*_WORDS, **env)
     assert done.returncode == 0, done.stderr
     assert _servers(cache) == []
-    assert not (Path(cache) / "work").exists()
-    assert list((Path(cache) / "datasets").glob("*.half")) == []
+    assert not (Path(cache) / datasets.WORK).exists()
+    assert list((Path(cache) / "datasets").glob("*" + datasets.HALF)) == []
     _check_report(Path(done.stdout.splitlines()[-1]).parent, finished, monkeypatch, env)
 
 
@@ -153,4 +153,4 @@ def test_told_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
     assert "run the same again to go on" in said
     assert "Traceback" not in said
     assert _servers(cache) == []
-    assert not (Path(cache) / "work").exists()
+    assert not (Path(cache) / datasets.WORK).exists()

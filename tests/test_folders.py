@@ -44,6 +44,16 @@ def test_a_damaged_plan_is_told_with_its_file() -> None:
             folders.begin(_plan(1))
 
 
+def test_a_report_being_rendered_is_never_resumed_as_a_measurement(tmp_path: Path) -> None:
+    begun = folders.begin(_plan(1))
+    sealed = begun.rename(begun.with_name(folders.version_of(begun)))
+    rendering = folders.begin_from(sealed)
+    assert folders.version_of(rendering).endswith("-2")
+    again = folders.begin(_plan(1))
+    assert again not in (sealed, rendering)
+    assert folders.version_of(again).endswith("-3")
+
+
 def test_a_folder_that_is_no_report_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no innolab report"):
         Plan.read(tmp_path)

@@ -53,6 +53,11 @@ def test_a_debug_variable_betrays_a_build_whose_help_hides_it() -> None:
     assert _judged("variables", {"debug": "d:t"})["debug build"] == "invalid"
 
 
+def test_an_optional_setting_that_the_server_adapted_is_found() -> None:
+    change = {"requested": {"loose_innodb_buffer_pool_size": "5G"}}
+    assert _judged("conditions", change)["effective settings"] == "invalid"
+
+
 def test_a_required_setting_that_the_server_lacks_is_found() -> None:
     change = {"requested": {"innodb_buffer_pool_instances": "8"}}
     assert _judged("conditions", change)["effective settings"] == "invalid"

@@ -8,19 +8,14 @@ import pandas as pd
 from innolab import claims, stats
 from innolab.figures import BLUE, GREY, ORANGE, Figure, canvas, publish
 from innolab.runs import RunSet
-from innolab.studies.multi_buffer_pool import CASES
+from innolab.studies.multi_buffer_pool import CASES, ORIGINAL_ROWS
+from innolab.study import Factors
+from innolab.units import bytes_text
 
 _PASSES = {"1": ("first pass, cold", BLUE, -0.14), "2": ("second pass", ORANGE, 0.14)}
 _MARKS = {
     "debug": ("published, debug build (retracted)", "x"),
     "corrected": ("published, corrected", "s"),
-}
-_LABELS = {
-    "128M-1": "128 MB\n1 instance",
-    "256M-1": "256 MB\n1 instance",
-    "2G-8": "2 GB\n8 instances",
-    "2G-1": "2 GB\n1 instance",
-    "256M-1-direct": "256 MB, 1\nO_DIRECT",
 }
 
 
@@ -30,6 +25,7 @@ def passes(runs: RunSet, servers: list[str], folder: Path) -> Figure:
     picture, axes = canvas(len(servers), 4.2, sharey=True)
     for axis, server in zip(axes, servers, strict=True):
         _draw_passes(axis, plotted[plotted.server.isin([server, ""])])
+        axis.set_xticks(range(len(CASES)), _labels(runs), fontsize=7)
         axis.set_title(f"{server}, measured")
     axes[0].set_ylabel("seconds for one full scan (log scale)")
     handles, labels = axes[0].get_legend_handles_labels()
@@ -39,10 +35,11 @@ def passes(runs: RunSet, servers: list[str], folder: Path) -> Figure:
         picture,
         "passes",
         plotted,
-        "Seconds for a full scan of the table, first and second pass after a cold start. Measured "
-        f"points are geometric means over up to {blocks} restarts with 95 % intervals; small dots "
-        "are the single runs. Squares are S3's corrected figures, crosses the ones it retracted; "
-        "both come from one run each on other hardware, so compare shapes, not heights.",
+        f"Seconds for a full scan of {_rows(runs):,} rows, first and second pass after a cold "
+        f"start. Measured points are geometric means over up to {blocks} restarts with 95 % "
+        "intervals; small dots are the single runs. Squares are S3's corrected figures, crosses "
+        "the ones it retracted; both come from one run each on other hardware, so compare shapes, "
+        "not heights.",
         _alt_of_passes(plotted, servers),
         folder,
     )
@@ -58,7 +55,7 @@ def _pass_values(runs: RunSet, servers: list[str]) -> pd.DataFrame:
             "s": p.value,
         }
         for p in claims.published(runs.study.name).values()
-        if p.quantity == "time"
+        if p.quantity == "time" and _rows(runs) == ORIGINAL_ROWS
     ]
     for server in servers:
         for case in CASES:
@@ -97,7 +94,6 @@ def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
     for label, mark in _MARKS.values():
         axis.scatter([], [], label=label, **_drawn(mark, GREY))
     axis.set_yscale("log")
-    axis.set_xticks(range(len(CASES)), [_LABELS[case.name] for case in CASES], fontsize=7)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
@@ -105,6 +101,28 @@ def _drawn(mark: str, colour: str) -> dict[str, Any]:
     """Return how a published point looks: crosses are lines, squares are hollow."""
     fill = {"facecolors": colour} if mark == "x" else {"facecolors": "none", "edgecolors": colour}
     return {"marker": mark, "s": 34, "linewidths": 1.3, **fill}
+
+
+def _rows(runs: RunSet) -> int:
+    """Return the rows of the table. Published times are of the original number and no other."""
+    known = [run.conditions["dataset"]["rows"] for run in runs.runs if run.checks]
+    return known[0] if known else 0
+
+
+def _labels(runs: RunSet) -> list[str]:
+    """Return each case by the sizes that ran, which smaller scales shrink."""
+    levels = {run.factors["case"]: run.factors for run in runs.runs}
+    return [_label(levels[case.name]) if case.name in levels else case.name for case in CASES]
+
+
+def _label(levels: Factors) -> str:
+    count = levels["buffer_pool_instances"]
+    how = (
+        "O_DIRECT"
+        if levels["flush_method"] == "O_DIRECT"
+        else f"{count} instance{'s' * (count != 1)}"
+    )
+    return f"{bytes_text(float(levels['buffer_pool_bytes']))}\n{how}"
 
 
 def _places(rows: pd.DataFrame, shift: float) -> list[float]:

@@ -11,6 +11,8 @@ from innolab.measure import PLAN_FILE, Plan
 
 MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
+# A report that is rendered anew from recorded runs; never resumed as a measurement.
+RENDERING = ".rendering"
 # What was recorded; all else in a report is made from it.
 RECORDED = (PLAN_FILE, "runs.jsonl", "variables", "series")
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
@@ -24,7 +26,7 @@ def reports_folder() -> Path:
 
 def version_of(folder: Path) -> str:
     """Return the version that a report's folder, finished or not, is named after."""
-    return folder.name.removesuffix(UNFINISHED)
+    return folder.name.removesuffix(UNFINISHED).removesuffix(RENDERING)
 
 
 def finished(study: str) -> list[Path]:
@@ -61,7 +63,7 @@ def begin_from(report: Path, version: str | None = None) -> Path:
     InputError
         As `begin`.
     """
-    folder = _make(Plan.read(report), version)
+    folder = _make(Plan.read(report), version, RENDERING)
     copy_recorded(report, folder)
     return folder
 
@@ -76,8 +78,8 @@ def copy_recorded(report: Path, folder: Path) -> None:
             shutil.copy(source, folder / name)
 
 
-def _make(plan: Plan, version: str | None) -> Path:
-    folder = reports_folder() / plan.study / ((version or _next(plan.study)) + UNFINISHED)
+def _make(plan: Plan, version: str | None, suffix: str = UNFINISHED) -> Path:
+    folder = reports_folder() / plan.study / ((version or _next(plan.study)) + suffix)
     if version and not _VERSION.fullmatch(version):
         raise InputError(
             f"'{version}' is no version; a version is a day and a number: 2026-01-31-1."

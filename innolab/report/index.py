@@ -26,8 +26,8 @@ def write() -> Path:
         for folder in folders.finished(name):
             try:
                 rows.append(_row(name, folder))
-            except InnolabError as error:
-                troubles.append(str(error))
+            except (InnolabError, OSError, ValueError, KeyError) as error:
+                troubles.append(f"{name}/{folder.name}: {error}")
         troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
     loader = jinja2.FileSystemLoader(render.TEMPLATES)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("index.html.j2")
