@@ -89,7 +89,8 @@ def retraction(study: str) -> Text:
         f"The page counts do not depend on speed and stand: with 128 MB the second pass read "
         f"{again:,.0f} of {first:,.0f} pages, so up to {first - again:,.0f} pages (the few hundred "
         f"of the start included), {share:.0%} of the pool, outlived a scan ten times its size. "
-        "That contradicts F4 by the seed's own figures; InnoDB reserves 5/8 of the pool for pages that a scan does not displace."
+        "That contradicts F4 by the seed's own figures; InnoDB reserves 5/8 of the pool for pages "
+        "that a scan does not displace."
     )
     return Text(said)
 
