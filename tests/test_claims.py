@@ -83,6 +83,22 @@ def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: S
     assert all("innodb_io_capacity" in v.reason for v in found)
 
 
+def test_a_cold_ratio_is_doubted_where_equal_runs_cost_the_kernel_unequally(study: Study) -> None:
+    def run(trial: Trial, kernel_s: float) -> Run:
+        metrics = made_run(study, trial).metrics
+        return made_run(study, trial, metrics={**metrics, "pass1_kernel_cpu_s": kernel_s})
+
+    trials = planned(study, ["x"], replicates=3)
+    even = RunSet(study, [run(t, 0.5) for t in trials], VARIABLES)
+    uneven = RunSet(study, [run(t, 0.2 + 0.6 * t.block) for t in trials], VARIABLES)
+    assert not any(v.caveat for v in claims.verdicts(even, ["x"], {}))
+    doubted = {v.claim for v in claims.verdicts(uneven, ["x"], {}) if v.caveat}
+    assert doubted == {
+        "F1-disk-8v1", "F1-disk-1v256M", "F2-disk-8v128M", "F2-disk-1v128M", "H8-disk",
+    }  # fmt: skip
+    assert "Read with care" in repr(tables.answer(claims.verdicts(uneven, ["x"], {})))
+
+
 def test_a_build_that_could_not_be_had_has_verdicts_that_say_so(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=2)]
     found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {"gone": "no apt on this host"})
