@@ -93,7 +93,8 @@ def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
             axis.scatter(_places(rows, shift), rows.s, **_drawn(mark, colour))
     for label, mark in _MARKS.values():
         axis.scatter([], [], label=label, **_drawn(mark, GREY))
-    axis.set_yscale("log")
+    if len(values):  # A logarithmic axis cannot be empty, as it is where no run is valid.
+        axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
