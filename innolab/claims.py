@@ -17,7 +17,7 @@ from innolab.runs import Run, RunSet
 DATA = Path(__file__).parent.parent / "data"
 _DIGITS = 6
 # Runs with O_DIRECT, which need little new memory, differ by 0.07 on a host where others differ by
-# 0.4.
+# 0.4. Set after seeing those runs; it adds words to a verdict and never changes one.
 KERNEL_SHARE_SPREAD_DOUBTED = 0.15
 
 Outcome = Literal["reproduced", "contradicted", "inconclusive", "not-run"]
