@@ -168,7 +168,7 @@ def test_nothing_of_the_machine_is_in_a_report(reference: Path) -> None:
     ]:
         text = path.read_text()
         assert str(ROOT) not in text, path
-        assert not re.search(r"/(home|root|tmp)/|/var/(?!cache/innolab)", text), path
+        assert not re.search(r"/(home|root|var|tmp|work)/", text), path
         assert f"@{platform.node()}" not in text, path
 
 
@@ -259,4 +259,4 @@ def test_replay_never_starts_a_server(innolab: Innolab, folder: Path) -> None:
         [sys.executable, "-c", code], cwd=copy, env=_environment(), capture_output=True, text=True
     )
     assert done.returncode
-    assert "1 of 70 runs are not recorded" in done.stderr
+    assert re.search(r"\b1 of \d+ runs are not recorded", done.stderr)
