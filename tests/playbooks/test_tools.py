@@ -1,0 +1,97 @@
+"""The role `tools` brings programs that work: the host's own, or unpacked where it has none."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from test_workstation import NEW, new_folder, setup
+
+from innolab import builds, host
+from innolab.server import Server, initialize
+from innolab.workshop import base_settings_file
+
+pytestmark = pytest.mark.integration
+
+WANTED = {"sysbench": "sysbench", "xfsprogs": "mkfs.xfs"}
+TABLE = ["--db-driver=mysql", "--mysql-user=root", "--mysql-db=test", "--table-size=1000"]
+
+
+def bring(cache: Path, wanted: Iterable[str], path: str = os.environ["PATH"]) -> Path:
+    """Have the playbook bring the tools and no builds; return the folder of their starters."""
+    no_builds = {"cache": str(cache), "user": host.SERVER_USER, "builds": {}, "settings": {}}
+    setup(cache, env={"PATH": path}, mysql=no_builds, tools_wanted=list(wanted))
+    return cache / "tools/bin"
+
+
+@pytest.fixture(scope="module")
+def unpacked() -> Iterator[Path]:
+    """The starters on a host with all that this one has but the wanted tools."""
+    with new_folder() as place:
+        links = place / "links"
+        links.mkdir()
+        for folder in os.environ["PATH"].split(":"):
+            for program in Path(folder).glob("*"):
+                if program.name not in WANTED.values() and not (links / program.name).is_symlink():
+                    (links / program.name).symlink_to(program)
+        yield bring(place / "cache", WANTED, str(links))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    build, base = builds.find(host.cache_folder(), NEW), base_settings_file(host.cache_folder())
+    assert isinstance(build, builds.Build), f"make setup could not bring {NEW}: {build}"
+    with new_folder() as place:
+        initialize(build, place / "data", base)
+        with Server(build, place / "data", place / "run", base, {}) as running:
+            yield running
+
+
+def read_a_table(sysbench: list[str | Path], server: Server) -> str:
+    """Have sysbench make a table and read it for a second; return what it said."""
+    server.query("CREATE DATABASE test")
+    words = [*sysbench, "oltp_read_only", *TABLE, f"--mysql-socket={server.socket}", "--time=1"]
+    try:
+        for step in ("prepare", "run"):
+            done = subprocess.run([*words, step], capture_output=True, text=True, cwd="/")
+            assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        server.query("DROP DATABASE test")
+    return done.stdout
+
+
+def without_the_hosts_sysbench() -> list[str]:
+    """Return the words before a command for which the host has no part of sysbench."""
+    plugins = Path("/usr/lib").glob("*/libmariadb3/plugin")
+    parts = [str(part) for part in (Path("/usr/share/sysbench"), *plugins) if part.is_dir()]
+    hide = 'while [ "$1" != -- ]; do mount -t tmpfs none "$1"; shift; done; shift; exec "$@"'
+    become = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", "--mount", *become, "sh", "-ec", hide, "sh", *parts, "--"]
+
+
+def test_unpacked_sysbench_needs_nothing_of_the_host(unpacked: Path, server: Server) -> None:
+    starter = unpacked / "sysbench"
+    assert "/tools/prefix-sysbench/" in starter.read_text()
+    said = read_a_table([*without_the_hosts_sysbench(), starter], server)
+    assert "transactions:" in said
+    plugins = server.query("SELECT plugin FROM mysql.user WHERE user = 'root'")
+    assert plugins == [("caching_sha2_password",)]
+
+
+@pytest.mark.skipif(not shutil.which("sysbench"), reason="this host has no sysbench of its own")
+def test_sysbench_of_the_host_is_used_as_it_is(folder: Path, server: Server) -> None:
+    starter = bring(folder, ["sysbench"]) / "sysbench"
+    assert starter.read_text() == f'#!/bin/sh\nexec {shutil.which("sysbench")} "$@"\n'
+    assert "transactions:" in read_a_table([starter], server)
+
+
+def test_unpacked_mkfs_makes_xfs(unpacked: Path, folder: Path) -> None:
+    image = folder / "image"
+    with image.open("wb") as file:
+        file.truncate(2**29)
+    subprocess.run([unpacked / "mkfs.xfs", "-q", image], check=True)
+    with image.open("rb") as file:
+        assert file.read(4) == b"XFSB"
+    assert "/tools/prefix-xfsprogs/" in (unpacked / "mkfs.xfs").read_text()
