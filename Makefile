@@ -14,7 +14,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test lint jupyter bench lock clean
+.PHONY: help setup report reports test lint jupyter bench evaluate lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 16
@@ -43,6 +43,9 @@ jupyter: setup  ## open the notebooks in JupyterLab
 bench: setup  ## measure innolab itself, as ratios taken side by side
 	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
 	@$(BIN)/python -m bench
+
+evaluate: setup  ## do our intervals hold? the same arm twice, and one a tenth slower (root)
+	@$(BIN)/python -m bench.evaluation
 
 lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

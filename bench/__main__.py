@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import cloning, loading, timing
+from bench import cloning, loading, sysbench, timing
 from innolab import host, stats
 from innolab.errors import InnolabError
 
@@ -39,6 +39,8 @@ BENCHMARKS: dict[str, Callable[[Path], Pairs]] = {
     "rows/s: our loader / LOAD DATA": loading.against_load_data,
     "bytes/s: our clone / fio sequential write": cloning.against_fio,
     "seconds: scan timed by us / by the mariadb client": timing.against_the_client,
+    "tps: sysbench through innolab / by hand": sysbench.against_the_hand,
+    "tps: with our collectors / without": sysbench.with_collectors,
 }
 
 

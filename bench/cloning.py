@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench.common import build, tool
 from innolab import datasets, host, pagecache, studies
-from innolab.measure import base_settings_file
 from innolab.study import check_parameters
+from innolab.workshop import base_settings_file
 
 PAIRS = 9
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from innolab import builds, host, server
 from innolab.builds import Build
 from innolab.errors import InputError
-from innolab.measure import base_settings_file
 from innolab.server import Server
+from innolab.workshop import base_settings_file
 
 MIB = 1024**2
 

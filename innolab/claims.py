@@ -24,7 +24,7 @@ Outcome = Literal["reproduced", "contradicted", "inconclusive", "not-run"]
 
 
 class Published(NamedTuple):
-    """One row of data/published/<study>.csv."""
+    """One row of data/published/<study>.csv; `pass_` and `note` where the study has them."""
 
     id: str
     case: str
@@ -36,6 +36,7 @@ class Published(NamedTuple):
     stands: str
     seed: str
     where: str
+    note: str = ""
 
 
 class Holds(BaseModel):
@@ -97,7 +98,7 @@ def published(study: str) -> dict[str, Published]:
         rows = list(csv.DictReader(file))
     return {
         row["id"]: Published(
-            pass_=row.pop("pass"),
+            pass_=row.pop("pass", ""),
             **{**row, "value": float(row["value"])},  # type: ignore[arg-type]
         )
         for row in rows
@@ -107,8 +108,29 @@ def published(study: str) -> dict[str, Published]:
 @cache
 def claims(study: str) -> list[Claim]:
     """Return a study's claims in the order of their file."""
-    text = (DATA / "claims" / f"{study}.yml").read_text()
-    return [Claim.model_validate(entry) for entry in yaml.safe_load(text)]
+    entries = yaml.safe_load((DATA / "claims" / f"{study}.yml").read_text())
+    return [Claim.model_validate(one) for entry in entries for one in _repeated(entry)]
+
+
+def _repeated(entry: dict[str, Any]) -> list[Any]:
+    """Return an entry once for each pair of its `each`: {m} is the name, {mode} the value.
+
+    >>> _repeated({"id": "A1-{m}", "each": {"ro": "read_only"}, "measure": {"ratio": "{mode}_tps"}})
+    [{'id': 'A1-ro', 'measure': {'ratio': 'read_only_tps'}}]
+    """
+    pairs = entry.pop("each", None)
+    if pairs is None:
+        return [entry]
+    return [_filled(entry, {"{m}": name, "{mode}": value}) for name, value in pairs.items()]
+
+
+def _filled(part: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(part, dict):
+        return {name: _filled(value, words) for name, value in part.items()}
+    if isinstance(part, str):
+        for mark, word in words.items():
+            part = part.replace(mark, word)
+    return part
 
 
 def published_value(study: str, claim: Claim) -> float | None:
@@ -119,7 +141,8 @@ def published_value(study: str, claim: Claim) -> float | None:
     if "value" in source:
         return float(source["value"])
     figures = published(study)
-    return figures[str(source["of"])].value / figures[str(source["to"])].value
+    value = figures[str(source["of"])].value
+    return value / figures[str(source["to"])].value if "to" in source else value
 
 
 def verdicts(runs: RunSet, servers: list[str], unavailable: Mapping[str, str]) -> list[Verdict]:
@@ -167,14 +190,35 @@ def _judge(study: str, claim: Claim, server: str, runs: RunSet) -> Verdict:
 
 
 def _caveat(measure: Mapping[str, Any], runs: RunSet) -> str | None:
-    """Return what of the host, beside the factors, may have made this estimate.
+    """Return what, beside the factors, may have made this estimate, or None."""
+    metric = str(measure.get("ratio"))
+    if metric == "pass1_s":
+        return _host_caveat(measure, runs)
+    if metric.endswith("_tps"):
+        return _unsteady_caveat(metric.removesuffix("_tps"), _cases(measure), runs)
+    return None
+
+
+def _unsteady_caveat(mode: str, cases: set[str], runs: RunSet) -> str | None:
+    """Return how many of the runs had not reached a steady state when they were measured."""
+    of = [
+        run.conditions["steady"][mode]["reached"]
+        for run in runs.runs
+        if run.factors["case"] in cases and run.factors["load"] == mode
+    ]
+    drifting = of.count(False)
+    if not drifting:
+        return None
+    return f"{drifting} of {len(of)} {mode} runs had not reached a steady state"
+
+
+def _host_caveat(measure: Mapping[str, Any], runs: RunSet) -> str | None:
+    """Return what of the host made equal cold runs differ.
 
     Equal runs ask the kernel for equal work. Where its share of the CPU time differs between them,
     the host made the difference: such as a hypervisor that must find again the idle memory it took
     from its guest, which falls on cold passes, the more the larger the pool.
     """
-    if measure.get("ratio") != "pass1_s":
-        return None
     spans = []
     for case in sorted(_cases(measure)):
         kernel = runs.values("pass1_kernel_cpu_s", case=case)

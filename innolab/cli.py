@@ -117,22 +117,28 @@ def run(
     print(sealed / render.PAGE_FILE)
 
 
-@app.command("render", epilog="Example: innolab render multi-buffer-pool/2026-01-31-1")
+@app.command("render", epilog="Example: innolab render more-memory/2026-01-31-1 -p buy_data_gb=500")
 def render_(
     report: ReportName,
+    parameter: Named = None,
     version: Annotated[str | None, typer.Option(help="The new version; else the next.")] = None,
 ) -> None:
-    """Make a new version of a report from its recorded runs with today's notebook."""
+    """Make a new version of a report from its recorded runs with today's notebook.
+
+    Parameters that only ask of the results, as what to buy, may be given anew.
+    """
     from innolab import studies
     from innolab.clock import Clock
-    from innolab.measure import Plan
+    from innolab.plans import Plan
     from innolab.report import folders, manifest, render
     from innolab.runs import RunSet
 
     clock = Clock()
     source = folders.find(report)
-    folder = folders.begin_from(source, version)
-    study = studies.find(Plan.read(folder).study)
+    plan = Plan.read(source)
+    study = studies.find(plan.study)
+    given = _parameters(study, plan.parameters["scale"], parameter)
+    folder = folders.begin_from(source, version, plan.asking(study, given))
     with clock.stage("rendering"):
         render.render(study, folder)
     runs = RunSet.read(study, folder).runs

@@ -8,8 +8,11 @@ from contextlib import contextmanager
 STAGES = (
     "set-up",
     "dataset",
+    "calibration",
+    "cloning",
     "start/stop",
     "eviction",
+    "warm-up",
     "measured passes",
     "rendering",
 )

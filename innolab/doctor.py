@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from innolab import host
+from innolab import disk, host, studies, tools
 from innolab.errors import InputError
-from innolab.measure import base_settings_file
 from innolab.units import bytes_text
+from innolab.workshop import base_settings_file
 
 _ROOM_BYTES = 10 * 1024**3
 
@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 def examine() -> list[Finding]:
     """Return all findings of this host."""
-    return [*_builds(), *_room(), *_disturbers()]
+    return [*_builds(), *_tools(), *_room(), *_disturbers()]
 
 
 def _builds() -> Iterator[Finding]:
@@ -45,6 +45,18 @@ def _builds() -> Iterator[Finding]:
         yield Finding("lacking", "servers' user", str(error))
     if not shutil.which("setpriv"):
         yield Finding("lacking", "setpriv", "it comes with util-linux; install that package")
+
+
+def _tools() -> Iterator[Finding]:
+    for name in sorted({tool for study in studies.NAMES for tool in studies.find(study).tools}):
+        try:
+            yield Finding("ok", name, tools.path(name))
+        except InputError as error:
+            yield Finding("lacking", name, str(error))
+    if why := disk.why_impossible():
+        yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
+    else:
+        yield Finding("ok", "emulated devices", "can be made")
 
 
 def _room() -> Iterator[Finding]:

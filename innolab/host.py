@@ -1,5 +1,6 @@
 """This machine: where things lie, what it is, what it is doing, and the right to measure on it."""
 
+import contextlib
 import os
 import platform
 import pwd
@@ -8,13 +9,14 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.errors import InputError
 
 SERVER_USER = "innolab"
+# The parent of all kernel threads has process id 2 on every Linux.
+_KTHREADD = "2"
 _LOCK_NAME = "\0innolab-measures"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -63,13 +65,21 @@ def unprivileged() -> list[str]:
     return words
 
 
+def within(cgroup: Path | None) -> list[str]:
+    """Return the words before a command that starts it, and all it starts, in a control group."""
+    if cgroup is None:
+        return []
+    join = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
+    return ["sh", "-c", join, str(cgroup)]
+
+
 def give_to_server(folder: Path) -> None:
     """Make the servers' unprivileged user the owner of a folder and all in it."""
     if user := server_user():
         subprocess.run(["chown", "-R", f"{user}:{user}", str(folder)], check=True)
 
 
-@contextmanager
+@contextlib.contextmanager
 def measuring_alone() -> Iterator[None]:
     """Hold the right to measure on this host until the block ends or the process dies.
 
@@ -152,6 +162,22 @@ def process_usage(pid: int) -> ProcessUsage:
         read_bytes=int(io["read_bytes"]),
         written_bytes=int(io["write_bytes"]),
     )
+
+
+def kernel_threads_cpu_s() -> dict[tuple[int, int], float]:
+    """Return the CPU seconds of every kernel thread that lives now, by process id and start.
+
+    An emulated disk works in them: without this its work would pass for foreign load. Threads come
+    and go, so only those seen at the end may be compared with the beginning.
+    """
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = entry.read_text().rsplit(")", 1)[1].split()
+            if fields[1] == _KTHREADD:
+                ticks = int(fields[11]) + int(fields[12])
+                found[int(entry.parent.name), int(fields[19])] = ticks / _TICKS_PER_S
+    return found
 
 
 def memory_bytes() -> dict[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from innolab import host, measure, studies
 from innolab.clock import Clock
 from innolab.errors import InputError
-from innolab.measure import PLAN_FILE, Plan
+from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.progress import Shown
 from innolab.report import folders
 from innolab.runs import RunLog, RunSet
@@ -40,7 +40,7 @@ class Workbook:
 
     def trials(self) -> int:
         """Return the number of planned trials."""
-        return len(measure.plan_keys(self.study, self.plan))
+        return len(plan_keys(self.study, self.plan))
 
     def measure(self) -> RunSet:
         """Run what is not recorded yet, showing progress, and return all runs."""

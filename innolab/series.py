@@ -1,27 +1,52 @@
-"""A time series of a running server, once a second, kept as Parquet beside the runs."""
+"""A time series of a running server, kept as Parquet beside the runs."""
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from innolab import host
+from innolab.errors import InnolabError
 
 PERIOD_S = 1.0
+COUNTERS = frozenset(
+    {
+        "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_busy_s",
+        "host_iowait_s", "host_steal_s", "transactions", "pages_read", "pages_written",
+        "redo_bytes", "fsyncs",
+    }
+)  # fmt: skip
 
 
 class Sampler:
-    """Samples a process and the host each second between entering and leaving.
+    """Samples a process and the host at a steady pace between entering and leaving.
 
     Counters are cumulative since the first sample; a reader takes differences. One sample reads
-    four small files of /proc, which costs well under a millisecond.
+    four small files of /proc, which costs well under a millisecond; `probe` may add more columns
+    to it. Sampling ends with the process, or with a probe that raises InnolabError.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        period_s: float = PERIOD_S,
+        probe: Callable[[], dict[str, float]] | None = None,
+    ) -> None:
         self._pid = pid
+        self._period_s = period_s
+        self._probe = probe
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
         self.rows: list[dict[str, float]] = []
+
+    def now_s(self) -> float:
+        """Return the time on the clock of the samples."""
+        return time.monotonic() - self._began
+
+    def between(self, from_s: float, to_s: float) -> list[dict[str, float]]:
+        """Return the samples of a span of time."""
+        return [row for row in list(self.rows) if from_s <= row["t_s"] <= to_s]
 
     def __enter__(self) -> "Sampler":
         self._began = time.monotonic()
@@ -41,29 +66,34 @@ class Sampler:
         while True:
             try:
                 process, whole = host.process_usage(self._pid), host.usage()
-            except OSError:
+                more = self._probe() if self._probe else {}
+            except (OSError, InnolabError):
                 return  # The process has died; the trial itself will say so.
             self.rows.append(
                 {
-                    "t_s": time.monotonic() - self._began,
+                    "t_s": self.now_s(),
                     "mysqld_cpu_s": process.cpu_s,
                     "mysqld_read_bytes": process.read_bytes,
                     "mysqld_written_bytes": process.written_bytes,
                     "host_busy_s": whole.busy_s,
                     "host_iowait_s": whole.iowait_s,
                     "host_steal_s": whole.steal_s,
+                    **more,
                 }
             )
-            if self._stop.wait(PERIOD_S):
+            if self._stop.wait(self._period_s):
                 return
 
 
 def write(rows: list[dict[str, float]], path: Path) -> None:
-    """Write a series, cumulative counters taken from its first row, t_s in seconds."""
+    """Write a series; cumulative counters count from its first row, t_s in seconds.
+
+    Columns of COUNTERS are cumulative, all others are values of a moment.
+    """
     import pandas as pd
 
     frame = pd.DataFrame(rows)
-    counters = frame.columns.drop("t_s")
+    counters = [name for name in frame.columns if name in COUNTERS]
     frame[counters] -= frame[counters].iloc[0]
     path.parent.mkdir(exist_ok=True)
     part = path.with_suffix(".part")

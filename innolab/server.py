@@ -49,16 +49,25 @@ class Server:
         The host's my.cnf, as the playbook left it.
     settings : mapping of server variable to value
         What this start adds to the base. A name that the server does not know stops the start.
+    cgroup : Path or None
+        The control group that the server starts in, which may limit its block I/O.
     """
 
     def __init__(
-        self, build: Build, data: Path, folder: Path, base: Path, settings: Settings
+        self,
+        build: Build,
+        data: Path,
+        folder: Path,
+        base: Path,
+        settings: Settings,
+        cgroup: Path | None = None,
     ) -> None:
         self.build = build
         self.data = data
         self.folder = folder
         self.base = base
         self.settings = dict(settings)
+        self.cgroup = cgroup
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,7 +118,12 @@ class Server:
         host.give_to_server(self.folder)
         with (self.folder / "error.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*host.unprivileged(), *self.build.mysqld, f"--defaults-file={self.folder}/my.cnf"],
+                [
+                    *host.within(self.cgroup),
+                    *host.unprivileged(),
+                    *self.build.mysqld,
+                    f"--defaults-file={self.folder}/my.cnf",
+                ],
                 env={**os.environ, **self.build.env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -198,13 +212,17 @@ class Server:
 
     def failure(self, error: Exception) -> ServerError:
         """Return the error to raise for a failed statement: the server's last words if it died."""
+        return self.death() or ServerError(f"{self.build.id} refused a statement: {error}")
+
+    def death(self) -> ServerError | None:
+        """Return the error to raise where the server has died, with its last words, else None."""
         self._grant_death()
-        if self._process is not None and self._process.poll() is not None:
-            return ServerError(
-                f"{self.build.id} died while it was working (exit status "
-                f"{self._process.returncode}). {self._last_words()}"
-            )
-        return ServerError(f"{self.build.id} refused a statement: {error}")
+        if self._process is None or self._process.poll() is None:
+            return None
+        return ServerError(
+            f"{self.build.id} died while it was working (exit status "
+            f"{self._process.returncode}). {self._last_words()}"
+        )
 
     def _grant_death(self) -> None:
         """Wait a moment: a connection breaks a little before the process is reaped."""

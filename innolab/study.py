@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -36,10 +36,14 @@ class Parameters(BaseModel):
 
 @dataclass(frozen=True)
 class Needs:
-    """What one trial needs of its host: memory for the server, disk for datasets and clones."""
+    """What one trial needs of its host: memory for the server, disk for datasets and clones.
+
+    `emulated_bytes` is the size of the emulated disk, which lies in memory or on the disk.
+    """
 
     memory_bytes: int
     disk_bytes_per_build: int
+    emulated_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,12 @@ class Study:
     needs : memory and disk of one trial
     dataset : the recipe of the table contents
     trial : takes a bench and a trial, and returns the metrics
+    checks : the names of those validity checks that its runs must pass
+    metrics : those that two reports are compared by
+    tools : the programs beside the servers that it uses
+    devices : the devices that it runs on, by name; none for a study that varies no device
+    calibration_s : how long each kind of calibration of a device takes, by scale
+    question_parameters : those that ask of the results and change nothing that is measured
     """
 
     name: str
@@ -96,6 +106,12 @@ class Study:
     needs: Callable[[Any], Needs]
     dataset: Callable[[Any], Any]
     trial: Callable[[Any, Trial], dict[str, Any]]
+    checks: tuple[str, ...]
+    metrics: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    devices: Callable[[Any], list[str]] = lambda _parameters: []
+    calibration_s: Mapping[str, float] = field(default_factory=dict)
+    question_parameters: frozenset[str] = frozenset()
 
     def spec_sha256(self, parameters: Parameters) -> str:
         """Return the digest that two runs must share to be compared."""

@@ -3,10 +3,11 @@
 Because they read only the record, a reviewer can run them again without the server.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from innolab import devices, steady
 from innolab.runs import Check, Result
 
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
@@ -14,6 +15,8 @@ from innolab.runs import Check, Result
 ROWS_PER_S_FLOOR = 500_000
 STEAL_WARN, STEAL_INVALID = 0.02, 0.20
 OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
+# It shares the host's CPUs with the server, so its share is also what it takes away.
+GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,12 @@ class Evidence:
     variables: Mapping[str, str]
 
 
-def judge(evidence: Evidence) -> list[Check]:
-    """Return the result of every check, in a fixed order."""
+def judge(evidence: Evidence, names: Sequence[str]) -> list[Check]:
+    """Return the results of a study's checks, in their order."""
     return [
         Check(check=name, result=result, says=says)
-        for name, check in CHECKS.items()
-        for result, says in [check(evidence)]
+        for name in names
+        for result, says in [CHECKS[name](evidence)]
     ]
 
 
@@ -100,7 +103,52 @@ def _full_scan(evidence: Evidence) -> Verdict:
 def _read_only(evidence: Evidence) -> Verdict:
     """Prevents arms that run on tables which an earlier arm changed."""
     changed = evidence.conditions["tables_changed"]
-    return ("invalid", changed) if changed else ("ok", "the table's file is as cloned")
+    return ("invalid", changed) if changed else ("ok", "no table of other trials changed")
+
+
+def _device(evidence: Evidence) -> Verdict:
+    """Prevents a disk that is slower or faster than the one it stands for."""
+    device = evidence.conditions["device"]
+    if device["name"] == devices.HOST:
+        return "ok", "the host's own disk, as it is"
+    found = devices.Calibration(**device["calibration"])
+    profile = devices.profiles()[device["name"]]
+    if wrong := devices.faults(profile, found):
+        return "invalid", f"fio got {', '.join(wrong)} from {profile.name}"
+    return "ok", f"fio found each device within {devices.TOLERANCE:.0%} of its profile"
+
+
+def _load_errors(evidence: Evidence) -> Verdict:
+    """Prevents transactions that failed from counting as fast ones."""
+    wrong = [
+        f"{load['errors']} errors and {load['reconnects']} reconnects ({mode})"
+        for mode, load in evidence.conditions["sysbench"].items()
+        if load["errors"] or load["reconnects"]
+    ]
+    return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
+
+
+def _generator(evidence: Evidence) -> Verdict:
+    """Prevents the load generator's own limit from passing for the server's."""
+    share = max(load["cpu_share"] for load in evidence.conditions["sysbench"].values())
+    says = f"sysbench used {share:.0%} of the CPUs at most"
+    return _graded(share, GENERATOR_WARN, GENERATOR_INVALID), says
+
+
+def _steady(evidence: Evidence) -> Verdict:
+    """Prevents a server that still puts off its work from passing for a fast one."""
+    drifting = []
+    for mode, found in evidence.conditions["steady"].items():
+        if not found["reached"]:
+            worst = ", ".join(
+                f"{quantity} {share:+.0%}"
+                for quantity, share in found["drifts"].items()
+                if abs(share) > steady.TOLERANCES[quantity]
+            )
+            drifting.append(f"{mode} after {found['waited_s']} s: {worst}")
+    if drifting:
+        return "warn", f"not reached: {'; '.join(drifting)}"
+    return "ok", "throughput, dirty pages, checkpoint age and pool steady over the window"
 
 
 def _no_swap(evidence: Evidence) -> Verdict:
@@ -146,6 +194,10 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "effective settings": _effective,
     "full scan": _full_scan,
     "tables unchanged": _read_only,
+    "device as its profile": _device,
+    "load without errors": _load_errors,
+    "load generator idle enough": _generator,
+    "steady state": _steady,
     "swap": _no_swap,
     "steal": _steal,
     "other load": _others,
@@ -156,8 +208,10 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
 def same_value(asked: str | int, effective: str) -> bool:
     """Return whether a setting as written in my.cnf is the value that the server shows.
 
-    >>> same_value("16M", "16777216"), same_value("ON", "1"), same_value(8, "4")
-    (True, True, False)
+    >>> same_value("16M", "16777216"), same_value("ON", "1"), same_value(75, "75.000000")
+    (True, True, True)
+    >>> same_value(8, "4")
+    False
     """
     return _normal(str(asked)) == _normal(effective)
 
@@ -172,4 +226,6 @@ def _normal(value: str) -> str:
         return str(int(text[:-1]) * 1024 ** ("KMGT".index(text[-1]) + 1))
     if "," in text:
         return ",".join(sorted(text.split(",")))
+    if "." in text and text.replace(".", "", 1).isdigit():
+        return text.rstrip("0").rstrip(".")  # Percentages are shown with six digits.
     return text

@@ -64,7 +64,7 @@ def innolab() -> Innolab:
 
 def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
     """Return a complete and valid run of a trial as the bench would record it."""
-    pages = int(trial.factors["buffer_pool_instances"])
+    pages = int(trial.factors.get("buffer_pool_instances", 1))
     metrics = {
         "pass1_s": 2.0,
         "pass1_rows_per_s": 5e6,
@@ -114,6 +114,20 @@ def made_conditions() -> dict[str, Any]:
         "variables": "v",
         "scan_plan": {"type": "ALL", "key": None},
         "tables_changed": None,
+        "device": {
+            "name": "raid10-8x15k",
+            "calibration": {
+                "read_per_s": 1600.0,
+                "write_per_s": 800.0,
+                "mixed_per_s": 2286.0,
+                "synced_write_per_s": 400.0,
+            },
+            "emulated": {"backing": "memory"},
+        },
+        "sysbench": {
+            "read_only": {"intervals": [], "errors": 0, "reconnects": 0, "cpu_share": 0.2}
+        },
+        "steady": {"read_only": {"reached": True, "waited_s": 2, "drifts": {"tps": 0.01}}},
         "usage": {"swapped_pages": 0, "steal_share": 0.0, "others_share": 0.0},
         "error_log": {"errors": [], "warnings": []},
         "time_s": {"measured passes": 3.0},

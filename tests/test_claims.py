@@ -5,10 +5,10 @@ import math
 import pytest
 from conftest import made_run, planned
 
-from innolab import claims, tables
+from innolab import claims, studies, tables
 from innolab.runs import Run, RunSet
 from innolab.stats import Interval
-from innolab.study import Study, Trial
+from innolab.study import Study, Trial, check_parameters
 
 _INF = math.inf
 VARIABLES: dict[str, dict[str, str]] = {"v": {}}
@@ -54,6 +54,27 @@ def test_every_claim_names_cases_and_metrics_that_the_study_has(study: Study) ->
         if claim.measure is not None:
             found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {})
             assert next(v for v in found if v.claim == claim.id).n == 3, claim.id
+
+
+def test_every_claim_on_memory_names_arms_that_quick_has_and_metrics_that_they_give() -> None:
+    study = studies.find("more-memory")
+    arms = study.arms(check_parameters(study, {}), "x")
+    measured = {(arm["case"], f"{arm['load']}_tps") for arm in arms}
+    for claim in claims.claims("more-memory"):
+        assert claim.measure is not None
+        for case in (claim.measure["of"], claim.measure["to"]):
+            assert (case, claim.measure["ratio"]) in measured, f"{claim.id}: {case}"
+
+
+def test_published_values_on_memory_are_those_of_the_seeds() -> None:
+    study = "more-memory"
+    values = {c.id: claims.published_value(study, c) for c in claims.claims(study)}
+    assert values["A2-ro"] == 2.6
+    assert values["A3-fusionio-rw"] == 5
+    assert values["B1-ro"] == pytest.approx(3.030, abs=0.0005)
+    assert values["B1-rw"] == pytest.approx(2.996, abs=0.0005)
+    heads = {c.id.split("-")[0] for c in claims.claims(study)}
+    assert heads == {"A1", "A2", "A3", "A4", "A5", "A6", "B1", "B2", "H1", "H2", "H3", "H4"}
 
 
 def test_every_claim_of_the_study_is_there() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from innolab.errors import InputError
-from innolab.measure import Plan
+from innolab.plans import Plan
 from innolab.report import folders
 
 
@@ -47,7 +47,7 @@ def test_a_damaged_plan_is_told_with_its_file() -> None:
 def test_a_report_being_rendered_is_never_resumed_as_a_measurement(tmp_path: Path) -> None:
     begun = folders.begin(_plan(1))
     sealed = begun.rename(begun.with_name(folders.version_of(begun)))
-    rendering = folders.begin_from(sealed)
+    rendering = folders.begin_from(sealed, None, _plan(1))
     assert folders.version_of(rendering).endswith("-2")
     again = folders.begin(_plan(1))
     assert again not in (sealed, rendering)

@@ -10,8 +10,8 @@ import pytest
 
 from innolab import builds, host, server
 from innolab.builds import Build
-from innolab.measure import base_settings_file
 from innolab.server import Server, ServerError
+from innolab.workshop import base_settings_file
 
 pytestmark = pytest.mark.integration
 

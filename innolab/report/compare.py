@@ -6,13 +6,14 @@ from typing import Any
 
 from innolab import stats, studies
 from innolab.errors import InputError
-from innolab.measure import Plan
+from innolab.plans import Plan
 from innolab.report import render
 from innolab.runs import RunSet
+from innolab.study import Study
 
 
 def compare(first: Path, second: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return a row for each arm and time metric, and a row for each verdict that changed.
+    """Return a row for each arm and metric of the study, and a row for each verdict that changed.
 
     A ratio is the second report's over the first's, with an interval for unpaired samples.
 
@@ -34,15 +35,14 @@ def compare(first: Path, second: Path) -> tuple[list[dict[str, Any]], list[dict[
         )
     study = studies.find(plans[0].study)
     sets = [RunSet.read(study, folder).valid for folder in (first, second)]
-    return _ratios(*sets), _changed(first, second)
+    return _ratios(study, *sets), _changed(first, second)
 
 
-def _ratios(first: RunSet, second: RunSet) -> list[dict[str, Any]]:
+def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]:
     rows = []
-    metrics = sorted({name for run in first.runs for name in run.metrics if name.endswith("_s")})
     for server in [s for s in first.levels("server") if s in second.levels("server")]:
         for case in sorted(first.levels("case")):
-            for metric in [m for m in metrics if not m.endswith("_per_s")]:
+            for metric in study.metrics:
                 old, new = (
                     list(runs.values(metric, server=server, case=case).values())
                     for runs in (first, second)

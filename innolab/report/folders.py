@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from innolab.errors import InputError
-from innolab.measure import PLAN_FILE, Plan
+from innolab.plans import PLAN_FILE, Plan
 
 MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
@@ -55,16 +55,17 @@ def begin(plan: Plan, version: str | None = None) -> Path:
     return _make(plan, version)
 
 
-def begin_from(report: Path, version: str | None = None) -> Path:
-    """Return a new unfinished folder that holds the plan and the runs of a sealed report.
+def begin_from(report: Path, version: str | None, plan: Plan) -> Path:
+    """Return a new unfinished folder that holds a plan and the runs of a sealed report.
 
     Raises
     ------
     InputError
         As `begin`.
     """
-    folder = _make(Plan.read(report), version, RENDERING)
+    folder = _make(plan, version, RENDERING)
     copy_recorded(report, folder)
+    plan.write(folder)
     return folder
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from innolab.errors import InnolabError
-from innolab.measure import Plan, own_facts
+from innolab.itself import own_facts
+from innolab.plans import Plan
 from innolab.report import folders
 from innolab.runs import Run
 

@@ -11,7 +11,7 @@ import nbformat
 
 from innolab import claims, tables
 from innolab.errors import InnolabError
-from innolab.measure import Plan
+from innolab.plans import Plan
 from innolab.report import folders
 from innolab.runs import RunSet
 from innolab.study import Study

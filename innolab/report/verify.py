@@ -7,7 +7,7 @@ from typing import Any
 
 from innolab import studies, validity
 from innolab.errors import InnolabError
-from innolab.measure import PLAN_FILE, Plan, plan_keys
+from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.report import folders, manifest, render
 from innolab.runs import Run, RunLog, RunSet
 from innolab.study import Study, check_parameters
@@ -72,16 +72,17 @@ def _recorded(study: Study, plan: Plan, runs: RunSet, folder: Path) -> list[str]
     for run in runs.runs:
         if run.series and not (folder / run.series).is_file():
             faults.append(f"{run.series}: missing")
-        if run.status == "complete" and _judged_anew(run, runs) != run.checks:
+        if run.status == "complete" and _judged_anew(study, run, runs) != run.checks:
             faults.append(
                 f"runs.jsonl: the checks of trial {run.trial} do not follow from its record"
             )
     return faults
 
 
-def _judged_anew(run: Run, runs: RunSet) -> list[object]:
+def _judged_anew(study: Study, run: Run, runs: RunSet) -> list[object]:
     variables = runs.variables.get(run.conditions["variables"], {})
-    return list(validity.judge(validity.Evidence(run.metrics, run.conditions, variables)))
+    evidence = validity.Evidence(run.metrics, run.conditions, variables)
+    return list(validity.judge(evidence, study.checks))
 
 
 def _replayed(study: Study, folder: Path) -> list[str]:

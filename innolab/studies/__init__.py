@@ -8,7 +8,7 @@ from innolab.errors import InputError
 if TYPE_CHECKING:
     from innolab.study import Study
 
-NAMES = ("multi-buffer-pool",)
+NAMES = ("more-memory", "multi-buffer-pool")
 
 
 def find(name: str) -> "Study":

@@ -230,4 +230,18 @@ STUDY = Study(
     needs=needs,
     dataset=dataset,
     trial=trial,
+    checks=(
+        "debug build",
+        "rows per second",
+        "pool not preloaded",
+        "cold",
+        "effective settings",
+        "full scan",
+        "tables unchanged",
+        "swap",
+        "steal",
+        "other load",
+        "error log",
+    ),
+    metrics=("pass1_s", "pass2_s"),
 )

@@ -1,0 +1,23 @@
+"""Which innolab this is."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from innolab import __version__
+
+
+def own_facts() -> dict[str, Any]:
+    """Return which innolab this is: version, commit, and whether files differ from the commit."""
+    root = Path(__file__).parent.parent
+    git = ["git", "-C", str(root)]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True)
+    changes = subprocess.run(
+        [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True
+    )
+    known = commit.returncode == 0
+    return {
+        "version": __version__,
+        "commit": commit.stdout.strip() if known else None,
+        "dirty": bool(changes.stdout.strip()) if known else None,
+    }

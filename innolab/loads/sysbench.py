@@ -1,0 +1,139 @@
+"""sysbench's OLTP load: its command line, and one run of it against a server."""
+
+import os
+import resource
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from innolab import host, tools
+from innolab.errors import InnolabError
+from innolab.loads.sysbench_output import Result, last_words, parse
+from innolab.server import Server
+
+SCHEMA = "innolab"
+TABLE = f"{SCHEMA}.sbtest1"
+MODES = {"read_only": "oltp_read_only", "read_write": "oltp_read_write"}
+# What each distribution of a study is to sysbench. Never left to sysbench's own default, which is
+# `special`: the published studies used `uniform`. It cannot draw `zipf`, which our script adds.
+DISTRIBUTIONS = {"uniform": "uniform", "special": "special", "pareto": "pareto", "zipf": "uniform"}
+_ZIPF = Path(__file__).with_name("zipf.lua")
+# After its time is up a transaction may still wait for the device.
+_GRACE_S = 120
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked of the server. `rows` is the size of the one table."""
+
+    mode: str
+    rows: int
+    threads: int
+    distribution: str
+    seed: int
+
+    def next(self) -> "Workload":
+        """Return the same workload with the seed of its next run, which draws other ids."""
+        return replace(self, seed=self.seed + 1)
+
+
+class Load(NamedTuple):
+    """A run's result, and the CPU seconds that sysbench itself took."""
+
+    result: Result
+    cpu_s: float
+
+
+def argv(workload: Workload, server: Server, *options: str) -> list[str]:
+    """Return sysbench's words for a workload; the last of `options` is the command."""
+    return [
+        tools.path("sysbench"),
+        _script(workload, server),
+        "--db-driver=mysql",
+        f"--mysql-socket={server.socket}",
+        "--mysql-user=root",
+        f"--mysql-db={SCHEMA}",
+        "--tables=1",
+        f"--table_size={workload.rows}",
+        f"--threads={workload.threads}",
+        f"--rand-type={DISTRIBUTIONS[workload.distribution]}",
+        f"--rand-seed={workload.seed}",
+        *options,
+    ]
+
+
+def _script(workload: Workload, server: Server) -> str:
+    """Return the load's name, or our script's path, where the server's user can read it."""
+    if workload.distribution != "zipf":
+        return MODES[workload.mode]
+    copy = server.folder / _ZIPF.name
+    if not copy.exists():
+        shutil.copy(_ZIPF, copy)
+        host.give_to_server(copy)
+    return str(copy)
+
+
+def run(server: Server, workload: Workload, duration_s: int) -> Load:
+    """Run a workload for some seconds and return what it gave.
+
+    Raises
+    ------
+    InnolabError
+        Where sysbench or the server dies, or refuses a connection; quotes the one that did.
+    """
+    options = (f"--time={duration_s}", "--events=0", "--report-interval=1", "--percentile=99",
+               "--histogram=on", "run")  # fmt: skip
+    return _run(server, workload, argv(workload, server, *options), duration_s)
+
+
+def warm_up(server: Server, workload: Workload, transactions: int, limit_s: int) -> Load:
+    """Run a workload for a number of transactions or some seconds, whichever ends first."""
+    options = (f"--time={limit_s}", f"--events={transactions}", "--histogram=on", "run")
+    return _run(server, workload, argv(workload, server, *options), limit_s)
+
+
+def prepare(server: Server, workload: Workload) -> None:
+    """Create and fill the table by sysbench's own means, on one connection.
+
+    Raises
+    ------
+    InnolabError
+        As `run`.
+    """
+    _text(server, workload, argv(workload, server, "prepare"), None)
+
+
+def _run(server: Server, workload: Workload, words: list[str], duration_s: float) -> Load:
+    before = _children_cpu_s()
+    text = _text(server, workload, words, duration_s + _GRACE_S)
+    return Load(parse(text), _children_cpu_s() - before)
+
+
+def _text(server: Server, workload: Workload, words: list[str], limit_s: float | None) -> str:
+    try:
+        done = subprocess.run(
+            [*host.unprivileged(), *words],
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            env={**os.environ, "LC_ALL": "C", "INNOLAB_OLTP": MODES[workload.mode]},
+            cwd="/",
+        )
+    except subprocess.TimeoutExpired:
+        raise InnolabError(
+            f"sysbench did not end within {limit_s:.0f} s and was killed; the server hangs."
+        ) from None
+    if done.returncode:
+        said = last_words(done.stdout + done.stderr)
+        raise server.death() or InnolabError(
+            f"sysbench ended with status {done.returncode}. It said: {said}"
+        )
+    return done.stdout
+
+
+def _children_cpu_s() -> float:
+    """Return the CPU seconds of all children that have ended; a running mysqld is not counted."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

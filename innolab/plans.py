@@ -1,0 +1,83 @@
+"""What was asked for, and who is told how far it is."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from innolab.errors import InputError
+from innolab.study import Study, check_parameters, plan
+
+PLAN_FILE = "plan.json"
+
+
+class Progress(Protocol):
+    """Who is told how far the work is."""
+
+    def say(self, text: str) -> None:
+        """Take a line about what is being done now."""
+
+    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
+        """Take the count of recorded trials and the estimated seconds left."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, fixed before the first run: the content of plan.json."""
+
+    study: str
+    spec_sha256: str
+    parameters: dict[str, Any]
+    builds: list[str]
+    unavailable: dict[str, str]
+    missing_devices: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Plan":
+        """Return the plan of a report's folder.
+
+        Raises
+        ------
+        InputError
+            Where the folder holds none, or a damaged one.
+        """
+        path = folder / PLAN_FILE
+        if not path.exists():
+            raise InputError(f"{folder} holds no {PLAN_FILE}, so it is no innolab report.")
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise InputError(
+                f"{path} is damaged ({error}). Move its folder away, or take it from its source."
+            ) from None
+
+    def asking(self, study: Study, given: Mapping[str, Any]) -> "Plan":
+        """Return the plan of the same runs with other parameters for what is asked of them.
+
+        Raises
+        ------
+        InputError
+            Where a parameter would need other runs, or is wrong.
+        """
+        changed = {k: v for k, v in given.items() if self.parameters.get(k) != v}
+        if others := sorted(changed.keys() - study.question_parameters):
+            may = ", ".join(sorted(study.question_parameters)) or "none"
+            raise InputError(
+                f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
+                f"Parameters that may be given anew: {may}. Nothing was written."
+            )
+        checked = check_parameters(study, {**self.parameters, **changed})
+        return replace(self, parameters=checked.model_dump())
+
+    def write(self, folder: Path) -> None:
+        """Write the plan into a report's folder."""
+        part = folder / (PLAN_FILE + ".part")
+        part.write_text(json.dumps(self.__dict__, indent=1) + "\n")
+        part.rename(folder / PLAN_FILE)
+
+
+def plan_keys(study: Study, chosen: Plan) -> list[str]:
+    """Return the identities of all trials of a plan, in its order."""
+    parameters = check_parameters(study, chosen.parameters)
+    return [trial.key for trial in plan(study, parameters, chosen.builds)]

@@ -1,0 +1,479 @@
+"""More memory, or a faster disk? (seeds S0 and S2, studies A and B)."""
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from innolab import counters, datasets, steady
+from innolab.bench import Bench
+from innolab.counters import Counters
+from innolab.devices import HOST, profiles
+from innolab.errors import InnolabError
+from innolab.loads import sysbench
+from innolab.loads.sysbench import Workload
+from innolab.server import Server
+from innolab.study import Factors, Needs, Parameters, Study, Trial
+
+MIB = 1024**2
+PAGE_BYTES = 16 * 1024
+ORIGINAL_ROWS = 80_000_000
+ROWS = {"smoke": ORIGINAL_ROWS // 320, "quick": ORIGINAL_ROWS // 40, "paper": ORIGINAL_ROWS}
+# Measured: 243 to 252 B a row, index included, on both servers.
+BYTES_PER_ROW = 255
+SYSTEM_BYTES = 130 * MIB
+SERVER_OVERHEAD_BYTES = 700 * MIB
+# The usual size of the seeds' time, on 18 GB of data; it shrinks with the rows, down to the least
+# that leaves today's server room for its threads.
+ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES = 512 * MIB, 16 * MIB
+# How many pages a page cleaner keeps free does not shrink by itself: unscaled, they would be a
+# fifteenth of a small pool.
+ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH = 1024, 100
+# How long a page must have been in the pool before a second access counts. A small pool on a fast
+# disk turns over within the default, which would keep no page for being wanted often.
+ORIGINAL_OLD_BLOCKS_MS = 1000
+
+# Buffer pool / data. A is where the data just fits; C is a third of it; multiples are of these.
+LEVELS = {
+    "2/18": 2 / 18,
+    "C": 6 / 18,
+    "120/314": 120 / 314,
+    "0.5A": 9 / 18,
+    "1.6C": 9.6 / 18,
+    "2C": 12 / 18,
+    "250/314": 250 / 314,
+    "2.5C": 15 / 18,
+    "2.6C": 15.6 / 18,
+    "0.9A": 16.2 / 18,
+    "A": 18 / 18,
+    "3.5C": 21 / 18,
+    "3.6C": 21.6 / 18,
+    "22/18": 22 / 18,
+}
+LOADS = ("read_only", "read_write")
+_Sweep = dict[str, tuple[str, ...]]  # Levels by load.
+SWEEP = tuple(name for name in LEVELS if name != "0.5A")
+# What the other devices are needed for by the claims, and points far out for curve and model.
+SHORT_SWEEPS: dict[str, _Sweep] = {
+    "x25-e": {"read_only": ("2/18", "C", "A"), "read_write": ("C", "A")},
+    "fusionio-320": dict.fromkeys(LOADS, ("2/18", "C", "120/314", "250/314", "A", "22/18")),
+    HOST: dict.fromkeys(LOADS, ("120/314", "250/314", "0.9A", "A")),
+    "cap-2000": dict.fromkeys(LOADS, ("0.9A", "A")),
+}
+SHORT_SWEEP: _Sweep = dict.fromkeys(LOADS, ("2/18", "C", "A"))
+# Reading alone.
+SKEWED = {"special": ("C", "0.5A", "0.9A", "A"), "pareto": ("C", "0.9A"), "zipf": ("C", "0.9A")}
+SMOKE: dict[str, _Sweep] = {
+    "raid10-8x15k": {"read_only": ("C", "A"), "read_write": ("C",)},
+    "fusionio-320": {"read_only": ("C",), "read_write": ()},
+}
+SMOKE_ALONE: _Sweep = {"read_only": ("C", "A"), "read_write": ("C",)}
+
+# Whole seconds, which is what sysbench counts in. Writing comes in bursts, so it is watched longer.
+WINDOW_S = {
+    "smoke": {"read_only": 1, "read_write": 1},
+    "quick": {"read_only": 2, "read_write": 3},
+    "paper": {"read_only": 60, "read_write": 60},
+}
+# How long a steady state is waited for, the window included: at most scales that is one window.
+CAP_S = {"smoke": 1, "quick": 3, "paper": 900}
+SETTLE_S = {"smoke": 0, "quick": 1, "paper": 60}
+WARM_UP_S = {"smoke": 1, "quick": 2, "paper": 900}
+_START_S = 0.1
+
+
+class MemoryParameters(Parameters):
+    """The common parameters, the load's, and what the section "what to buy" asks about."""
+
+    rows: int | None = Field(default=None, ge=100_000, le=1_000_000_000)
+    threads: int = Field(default=16, ge=1, le=1000)
+    devices: list[str] = Field(
+        default=["raid10-8x15k", "x25-e", "fusionio-320", "cap-2000", HOST], min_length=1
+    )
+    flush_log_at_trx_commit: int = Field(default=2, ge=0, le=2)
+    buy_data_gb: float = Field(default=100.0, gt=0)
+    buy_memory_gb: float = Field(default=32.0, gt=0)
+    buy_device: str = "raid10-8x15k"
+    price_memory_gb: float | None = Field(default=None, ge=0)
+    price_devices: dict[str, float] = Field(default={})
+
+    @field_validator("devices")
+    @classmethod
+    def _known_devices(cls, names: list[str]) -> list[str]:
+        known = [*profiles(), HOST]
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"names '{unknown[0]}'; the devices are {', '.join(known)}")
+        if len(set(names)) < len(names):
+            raise ValueError("names a device twice")
+        return names
+
+    @field_validator("buy_device")
+    @classmethod
+    def _known_device(cls, name: str) -> str:
+        if name not in profiles():
+            raise ValueError(f"is none of the profiles {', '.join(profiles())}")
+        return name
+
+
+QUESTION = frozenset(
+    {"buy_data_gb", "buy_memory_gb", "buy_device", "price_memory_gb", "price_devices"}
+)
+
+
+def rows_of(parameters: MemoryParameters) -> int:
+    """Return the number of rows: as asked, else as the scale has it."""
+    return parameters.rows or ROWS[parameters.scale]
+
+
+def _scaled(original: int, least: int, rows: int) -> int:
+    return max(least, original * rows // ORIGINAL_ROWS)
+
+
+def redo_bytes(rows: int) -> int:
+    """Return the size of the redo log, whole MiB, in the proportion of the original's time."""
+    return _scaled(ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES, rows) // (2 * MIB) * 2 * MIB
+
+
+def spec(parameters: MemoryParameters) -> dict[str, Any]:
+    """Return what all arms share."""
+    scale = parameters.scale
+    return {
+        "rows": rows_of(parameters),
+        "threads": parameters.threads,
+        "flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
+        "window_s": WINDOW_S[scale],
+        "cap_s": CAP_S[scale],
+        "settle_s": SETTLE_S[scale],
+        "warm_up_s": WARM_UP_S[scale],
+        "devices": {n: profiles()[n].limits() for n in parameters.devices if n != HOST},
+    }
+
+
+def arms(parameters: MemoryParameters, build: str) -> list[Factors]:
+    """Return the arms on one build: the sweep of every device, and skewed access on the first."""
+    return [
+        {
+            "server": build,
+            "case": f"{device}/{distribution}/{level}",
+            "load": load,
+            "device": device,
+            "distribution": distribution,
+            "pool_ratio": round(LEVELS[level], 6),
+        }
+        for device in parameters.devices
+        for load in LOADS
+        for distribution, level in _levels(device, load, parameters)
+    ]
+
+
+def _levels(device: str, load: str, parameters: MemoryParameters) -> list[tuple[str, str]]:
+    if parameters.scale == "smoke":
+        some = SMOKE.get(device, {} if device != parameters.devices[0] else SMOKE_ALONE)
+        return [("uniform", level) for level in some.get(load, ())]
+    first = device == parameters.devices[0]
+    whole = first or parameters.scale == "paper"
+    uniform = SWEEP if whole else SHORT_SWEEPS.get(device, SHORT_SWEEP)[load]
+    skewed = SKEWED if first and load == "read_only" else {}
+    return [
+        *(("uniform", level) for level in uniform),
+        *((name, level) for name, levels in skewed.items() for level in levels),
+    ]
+
+
+def _emulated(parameters: MemoryParameters) -> bool:
+    return any(device != HOST for device in parameters.devices)
+
+
+def needs(parameters: MemoryParameters) -> Needs:
+    """Return the largest pool with the server's overhead, and the emulated disk."""
+    data = rows_of(parameters) * BYTES_PER_ROW
+    whole = data + SYSTEM_BYTES + redo_bytes(rows_of(parameters))
+    return Needs(
+        memory_bytes=int(data * max(LEVELS.values())) + SERVER_OVERHEAD_BYTES,
+        disk_bytes_per_build=whole + (2 * whole if HOST in parameters.devices else 0),
+        emulated_bytes=_copies(parameters) * int(whole * 1.3) + 400 * MIB
+        if _emulated(parameters)
+        else 0,
+    )
+
+
+def _copies(parameters: MemoryParameters) -> int:
+    """Return how many copies lie on a disk: one to read for each build, one to write."""
+    return len(parameters.builds) + 1
+
+
+def _redo_settings(rows: int) -> dict[str, str | int]:
+    return {
+        "loose_innodb_log_file_size": redo_bytes(rows) // 2,
+        "loose_innodb_redo_log_capacity": redo_bytes(rows),
+    }
+
+
+def dataset(parameters: MemoryParameters) -> datasets.Recipe:
+    """Return sysbench's table as a recipe."""
+    rows = rows_of(parameters)
+    return datasets.Recipe(
+        name=f"oltp-{rows}",
+        spec={"rows": rows, "tool": "sysbench 1.0 oltp", "redo": redo_bytes(rows), "recipe": 1},
+        size_bytes=rows * BYTES_PER_ROW + SYSTEM_BYTES + redo_bytes(rows),
+        load=lambda server, say: load(server, rows, say),
+        verify=lambda server: verify(server, rows),
+        settings={"innodb_buffer_pool_size": 1024 * MIB, **_redo_settings(rows)},
+    )
+
+
+def load(server: Server, rows: int, say: datasets.Say) -> None:
+    """Create sysbench's table, fill it, and index k, by sysbench itself."""
+    server.query(f"CREATE DATABASE {sysbench.SCHEMA}")
+    say(f"loading {rows:,} rows by sysbench")
+    sysbench.prepare(server, Workload("read_only", rows, 1, "uniform", 1))
+    server.query(f"ANALYZE TABLE {sysbench.TABLE}")
+
+
+def verify(server: Server, rows: int) -> dict[str, Any]:
+    """Check number, keys and lengths of the rows and return the table's sizes.
+
+    Raises
+    ------
+    InnolabError
+        Where a row is missing, doubled or of another shape.
+    """
+    counted, low, high, right = server.query(
+        "SELECT COUNT(*), MIN(id), MAX(id), SUM(CHAR_LENGTH(c) = 119 AND CHAR_LENGTH(pad) = 59 "
+        f"AND k BETWEEN 1 AND {rows}) FROM {sysbench.TABLE}"
+    )[0]
+    if (counted, low, high, int(right or 0)) != (rows, 1, rows, rows):
+        raise InnolabError(
+            f"The loaded table has {counted:,} rows, {int(right or 0):,} of them right, keys "
+            f"{low} to {high}; expected {rows:,} right rows from 1 to {rows:,}."
+        )
+    schema, table = sysbench.TABLE.split(".")
+    data, index = server.query(
+        "SELECT data_length, index_length FROM information_schema.tables "
+        f"WHERE table_schema = '{schema}' AND table_name = '{table}'"
+    )[0]
+    return {
+        "rows": rows,
+        "data_bytes": int(data),
+        "index_bytes": int(index),
+    }
+
+
+def data_bytes(facts: dict[str, Any], load: str) -> int:
+    """Return the size of what a load asks for, in bytes: A is the pool of this size.
+
+    Reading loads use the clustered index alone; writing ones change the secondary index too.
+    """
+    index = facts["index_bytes"] if load == "read_write" else 0
+    return int(facts["data_bytes"]) + index
+
+
+@dataclass(frozen=True)
+class _Times:
+    """How long one trial warms up and measures: whole seconds; `warm_up` in transactions."""
+
+    window_s: dict[str, int]
+    cap_s: int
+    settle_s: int
+    warm_up_s: int
+    warm_up: dict[str, int]
+
+
+def _times(parameters: MemoryParameters, table_pages: float) -> _Times:
+    """Return the times of a scale.
+
+    The warm-up touches as many leaf pages as the table has, about 20 a transaction; a writing one
+    must also fill the redo log, with some 6 KB a transaction. Whatever is slow has its seconds.
+    """
+    scale = parameters.scale
+    redo = redo_bytes(rows_of(parameters)) // 6000
+    return _Times(
+        WINDOW_S[scale],
+        CAP_S[scale],
+        SETTLE_S[scale],
+        WARM_UP_S[scale],
+        {"read_only": int(table_pages / 20), "read_write": int(max(table_pages / 20, redo * 0.75))},
+    )
+
+
+def settings(parameters: MemoryParameters, pool_ratio: float, data: int) -> dict[str, Any]:
+    """Return the server variables of an arm; the pool is rounded to whole chunks."""
+    rows = rows_of(parameters)
+    wanted = pool_ratio * data
+    # At most a thousand chunks, which is what a server is meant for.
+    chunk = MIB * max(1, math.ceil(wanted / (1000 * MIB)))
+    return {
+        "innodb_buffer_pool_size": round(wanted / chunk) * chunk,
+        "loose_innodb_buffer_pool_chunk_size": chunk,
+        "innodb_buffer_pool_instances": 1,
+        "innodb_flush_method": "O_DIRECT",
+        "innodb_flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
+        "innodb_lru_scan_depth": _scaled(ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH, rows),
+        "innodb_old_blocks_time": _scaled(ORIGINAL_OLD_BLOCKS_MS, 1, rows),
+        # The low-water mark is 10 by default today and was 0: it would flush early on one server.
+        "innodb_max_dirty_pages_pct": 75,
+        "innodb_max_dirty_pages_pct_lwm": 0,
+        "innodb_monitor_enable": counters.CHECKPOINT_AGE,
+        **_redo_settings(rows),
+    }
+
+
+def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
+    """Fill the pool at the disk's own speed, then limit the device and measure one load."""
+    parameters: MemoryParameters = bench.parameters
+    load, device = str(trial.factors["load"]), str(trial.factors["device"])
+    data = data_bytes(bench.dataset_facts, load)
+    asked = settings(parameters, float(trial.factors["pool_ratio"]), data)
+    workload = Workload(
+        load,
+        bench.dataset_facts["rows"],
+        parameters.threads,
+        str(trial.factors["distribution"]),
+        seed=(parameters.seed + trial.position) % 2**20 * 1000,
+    )
+    with bench.loaded_server(asked, device, writes=load == "read_write") as (server, ours):
+        with bench.clock.stage("warm-up"):
+            _fill(server, load)
+        return _measure(
+            bench, server, ours, device, workload, _times(parameters, data / PAGE_BYTES)
+        )
+
+
+def _fill(server: Server, load: str) -> None:
+    """Read once what the load will ask for, so that no pool has room left that would fill.
+
+    Reading loads never ask for the secondary index: its pages would take the room of others until
+    they are pushed out, long after the window.
+    """
+    server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (PRIMARY) WHERE pad <> ''")
+    if load == "read_write":
+        server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (k_1) WHERE k >= 0")
+
+
+def _measure(
+    bench: Bench, server: Server, ours: Counters, device: str, workload: Workload, times: _Times
+) -> dict[str, Any]:
+    """Warm up without the limit, then measure under it until a window is steady or time is up.
+
+    Each run of sysbench draws ids of its own: with one seed for all, a window would ask again for
+    the very rows that its warm-up had just read, and find them in the pool.
+    """
+    workload = workload.next()
+    with bench.clock.stage("warm-up"):
+        sysbench.warm_up(server, workload, times.warm_up[workload.mode], times.warm_up_s)
+    with bench.limited(device):
+        if times.settle_s and workload.mode == "read_write":
+            with bench.clock.stage("warm-up"):
+                workload = workload.next()
+                sysbench.run(server, workload, times.settle_s)
+        window_s = times.window_s[workload.mode]
+        waited_s = 0
+        while True:
+            workload = workload.next()
+            metrics, drifts, lines = _window(bench, server, ours, workload, window_s)
+            reached = all(drift.steady for drift in drifts)
+            if reached or waited_s + 2 * window_s > times.cap_s:
+                break
+            waited_s += window_s
+    bench.conditions.setdefault("steady", {})[workload.mode] = {
+        "reached": reached,
+        "waited_s": waited_s,
+        "window_s": window_s,
+        "drifts": {d.quantity: round(d.share, 4) for d in drifts},
+    }
+    bench.conditions.setdefault("sysbench", {})[workload.mode] = lines
+    return {f"{workload.mode}_{name}": value for name, value in metrics.items()}
+
+
+def _window(
+    bench: Bench, server: Server, ours: Counters, workload: Workload, window_s: int
+) -> tuple[dict[str, Any], list[steady.Drift], dict[str, Any]]:
+    """Return a window's metrics, its drifts, and sysbench's own lines."""
+    assert bench.sampler is not None
+    with bench.clock.stage("measured passes"):
+        before, from_s = ours.read(), bench.sampler.now_s()
+        load = sysbench.run(server, workload, window_s)
+        after, to_s = ours.read(), bench.sampler.now_s()
+    # Before and after, sysbench starts and ends: those moments would pass for a drift.
+    samples = bench.sampler.between(from_s + _START_S, from_s + window_s)
+    if len(samples) < steady.LEAST_SAMPLES:
+        middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
+        samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
+    capacity = {
+        "dirty_pages": after["total_pages"],
+        "checkpoint_age_bytes": redo_bytes(workload.rows),
+        "free_pages": after["total_pages"],
+    }
+    lines = {
+        "intervals": [interval._asdict() for interval in load.result.intervals],
+        "errors": load.result.errors,
+        "reconnects": load.result.reconnects,
+        "cpu_share": round(load.cpu_s / window_s / (os.cpu_count() or 1), 4),
+    }
+    return _metrics(load, before, after), steady.drifts(samples, capacity), lines
+
+
+def _metrics(
+    load: sysbench.Load, before: dict[str, float], after: dict[str, float]
+) -> dict[str, Any]:
+    """Return throughput, service times, and what a transaction cost the pool and the disk."""
+    result = load.result
+    done = max(result.transactions, 1)
+    return {
+        "tps": result.tps,
+        **{f"p{p}_ms": value for p, value in result.percentiles_ms.items()},
+        "pages_read_per_tx": round((after["pages_read"] - before["pages_read"]) / done, 4),
+        "pages_written_per_tx": round((after["pages_written"] - before["pages_written"]) / done, 4),
+        "redo_bytes_per_tx": round((after["redo_bytes"] - before["redo_bytes"]) / done, 1),
+        "dirty_pages": int(after["dirty_pages"]),
+        "checkpoint_age_bytes": int(after["checkpoint_age_bytes"]),
+        "pool_pages": int(after["total_pages"]),
+    }
+
+
+_POOL_VARIABLES = frozenset({"innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size"})
+
+STUDY = Study(
+    name="more-memory",
+    title="More memory, or a faster disk?",
+    question="How does throughput grow with the buffer pool, and when does a faster disk pay more?",
+    parameters=MemoryParameters,
+    revision=1,
+    replicates={"smoke": 2, "quick": 3, "paper": 5},
+    variables={
+        "pool_ratio": _POOL_VARIABLES,
+        # The same ratio of what the load asks for.
+        "load": _POOL_VARIABLES,
+        "device": frozenset(),
+        "distribution": frozenset(),
+    },
+    needed_variables=frozenset(
+        {"innodb_buffer_pool_instances", "innodb_flush_method", "innodb_lru_scan_depth"}
+    ),
+    spec=spec,
+    arms=arms,
+    needs=needs,
+    dataset=dataset,
+    trial=trial,
+    checks=(
+        "debug build",
+        "pool not preloaded",
+        "effective settings",
+        "device as its profile",
+        "load without errors",
+        "load generator idle enough",
+        "steady state",
+        "tables unchanged",
+        "swap",
+        "steal",
+        "other load",
+        "error log",
+    ),
+    tools=("sysbench", "fio", "mkfs.xfs"),
+    devices=lambda parameters: parameters.devices,
+    calibration_s={"smoke": 0.3, "quick": 1.0, "paper": 10.0},
+    question_parameters=QUESTION,
+    metrics=("read_only_tps", "read_write_tps"),
+)

@@ -1,0 +1,367 @@
+"""The tables and sentences of the study more-memory."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from innolab import claims, stats
+from innolab.devices import HOST, Calibration, profiles
+from innolab.forecast import MODES, Forecast, options, profiled
+from innolab.runs import Run, RunSet
+from innolab.studies.more_memory import LEVELS, MemoryParameters
+from innolab.tables import Table, Text
+from innolab.units import bytes_text
+
+# What a claim of A2 to A4 says of the curve: the throughput at A over that at C, if throughput
+# never falls as memory grows. Below 0.9 A it is at most A's over 2.6, at or above A it is A's.
+_GAINS_AT = {"1.6C": "c-gain-small", "2.5C": "c-gain-large", "2.6C": "c-gain-large",
+             "3.5C": "c-gain-large", "3.6C": "c-gain-large"}  # fmt: skip
+
+
+_KINDS = {
+    "read": "reads",
+    "write": "writes",
+    "mixed": "7 reads to 3 writes",
+    "synced_write": "synced writes",
+}
+
+
+def published(study: str) -> Table:
+    """Return every published figure with where it stands and what contradicts it."""
+    return Table(
+        [
+            {
+                "study": p.series,
+                "figure": p.quantity + (f", {p.case}" if p.case else ""),
+                "value": f"{p.value:,.10g} {p.unit}",
+                "seed": p.seed,
+                "where": p.where,
+                "note": p.note,
+            }
+            for p in claims.published(study).values()
+        ]
+    )
+
+
+def conflicts(runs: RunSet, servers: Sequence[str]) -> Table:
+    """Return what each claim of A2 and A4 implies for one number, A over C, beside that number."""
+    figures = claims.published(runs.study.name)
+    drop = figures["b-slowdown"].value
+    rows = [
+        {
+            "published": f"{figures[gain].value:g} times at {level}",
+            "implies for A over C": f"exactly {figures[gain].value:g}"
+            if LEVELS[level] >= 1
+            else f"at least {figures[gain].value * drop:g}, with A2's {drop:g}",
+        }
+        for level, gain in _GAINS_AT.items()
+    ]
+    k = (drop - 1) / 0.1
+    rows.append(
+        {
+            "published": f"{drop:g} times between 0.9 A and A",
+            "implies for A over C": f"{1 + k * 2 / 3:.1f}, where time grows with misses alone",
+        }
+    )
+    for server in servers:
+        for mode in MODES:
+            found = _ratio(runs, server, f"{mode}_tps", "A", "C")
+            rows.append({"published": f"measured, {server}, {mode}", "implies for A over C": found})
+    return Table(rows)
+
+
+def _ratio(runs: RunSet, server: str, metric: str, of: str, to: str) -> str:
+    here = runs.valid.where(lambda run: run.factors["server"] == server)
+    top, bottom = here.pairs(
+        metric,
+        {"case": f"raid10-8x15k/uniform/{of}"},
+        {"case": f"raid10-8x15k/uniform/{to}"},
+    )
+    return interval(stats.paired_ratio(top, bottom)) if top else "not measured"
+
+
+def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
+    """Return what each device should give and what fio got from it, pages of 16 KiB a second."""
+    rows = []
+    for name in _devices(runs):
+        facts = next(
+            r.conditions["device"]
+            for r in runs.runs
+            if r.factors["device"] == name and "device" in r.conditions
+        )
+        found = Calibration(**facts["calibration"])
+        profile = profiles().get(name)
+        wanted = (
+            {
+                "read": profile.pages_per_s("read"),
+                "write": profile.pages_per_s("write"),
+                "mixed": profile.mixed_pages_per_s(),
+            }
+            if profile
+            else {}
+        )
+        on = facts["emulated"]["backing"] if facts["emulated"] else "none"
+        rows.append(
+            {
+                "device": name,
+                "kind": f"emulated, on {on}" if profile else "as it is",
+                **{
+                    title: f"{found._asdict()[f'{kind}_per_s']:,.0f}"
+                    + (f" of {wanted[kind]:,.0f}" if kind in wanted else "")
+                    for kind, title in _KINDS.items()
+                },
+                "source": profile.source if profile else "this host",
+            }
+        )
+    return Table(
+        rows + [{"device": name, "kind": f"not run: {why}"} for name, why in missing.items()]
+    )
+
+
+def _devices(runs: RunSet) -> list[str]:
+    known = [*profiles(), HOST]
+    return sorted(runs.levels("device"), key=known.index)
+
+
+def arms(runs: RunSet) -> Table:
+    """Return the arms by device and access, with their pools and how many runs are valid."""
+    counts = Counter((_series(run), run.valid) for run in runs.runs)
+    levels: dict[Any, set[str]] = {}
+    for run in runs.runs:
+        levels.setdefault(_series(run), set()).add(_level(run))
+    order = list(LEVELS)
+    return Table(
+        [
+            {
+                "server": server,
+                "device": device,
+                "load": load,
+                "access": distribution,
+                "pool over data": ", ".join(sorted(of, key=order.index)),
+                "valid runs": counts[(server, device, load, distribution), True],
+                "invalid or failed": counts[(server, device, load, distribution), False],
+            }
+            for (server, device, load, distribution), of in sorted(levels.items())
+        ]
+    )
+
+
+def _series(run: Run) -> tuple[str, ...]:
+    names = ("server", "device", "load", "distribution")
+    return tuple(str(run.factors[name]) for name in names)
+
+
+def _level(run: Run) -> str:
+    return str(run.factors["case"]).split("/", 2)[2]
+
+
+def pools(runs: RunSet) -> Table:
+    """Return what the levels are: pool over data, and the pool's size for each server and load."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in sorted(runs.runs, key=lambda r: (float(r.factors["pool_ratio"]), r.trial)):
+        if run.checks:
+            row = rows.setdefault(_level(run), {"level": _level(run)})
+            row["pool over data"] = f"{run.factors['pool_ratio']:.3f}"
+            load = run.factors["load"]
+            pages = run.metrics[f"{load}_pool_pages"]
+            assert isinstance(pages, int)
+            row[f"{run.factors['server']}, {load}"] = bytes_text(pages * 16 * 1024)
+    return Table([dict(sorted(row.items(), key=_columns)) for row in rows.values()])
+
+
+def _columns(item: tuple[str, Any]) -> tuple[bool, bool, str]:
+    return item[0] != "level", item[0] != "pool over data", item[0]
+
+
+def throughput(runs: RunSet, mode: str) -> Table:
+    """Return transactions per second by level and device, uniform access, with 95 % intervals."""
+    return _by_level(
+        runs,
+        {device: (device, "uniform") for device in _devices(runs)},
+        lambda arm: _values(runs, f"{mode}_tps", arm),
+    )
+
+
+def skewed(runs: RunSet) -> Table:
+    """Return read-only transactions per second by level and access, on the first device."""
+    device = next(
+        (str(r.factors["device"]) for r in runs.runs if r.factors["distribution"] != "uniform"),
+        _devices(runs)[0],
+    )
+    found = [
+        d for d in ("uniform", "special", "pareto", "zipf") if d in runs.levels("distribution")
+    ]
+    return _by_level(
+        runs,
+        {f"{device}, {name}": (device, name) for name in found},
+        lambda arm: _values(runs, "read_only_tps", arm),
+    )
+
+
+def _by_level(runs: RunSet, columns: Mapping[str, tuple[str, str]], values: Any) -> Table:
+    rows = []
+    for server in runs.levels("server"):
+        for level in LEVELS:
+            row: dict[str, Any] = {}
+            for column, (device, distribution) in columns.items():
+                case = f"{device}/{distribution}/{level}"
+                if found := values({"server": server, "case": case}):
+                    row[column] = interval(stats.geometric_mean(found))
+            if row:
+                head = {"server": server, "level": level, "ratio": f"{LEVELS[level]:.3f}"}
+                rows.append({**head, **{name: row.get(name, "") for name in columns}})
+    return Table(rows)
+
+
+def _values(runs: RunSet, metric: str, arm: Mapping[str, Any]) -> list[float]:
+    return list(runs.valid.values(metric, **arm).values())
+
+
+def costs(runs: RunSet, mode: str) -> Table:
+    """Return what a transaction cost, and its service times, by arm with uniform access."""
+    rows = []
+    for server in runs.levels("server"):
+        for device in _devices(runs):
+            for level in LEVELS:
+                arm = {"server": server, "case": f"{device}/uniform/{level}"}
+                if _values(runs, f"{mode}_tps", arm):
+                    rows.append({**arm, **_cost(runs, mode, arm)})
+    return Table(rows)
+
+
+def _cost(runs: RunSet, mode: str, arm: Mapping[str, Any]) -> dict[str, str]:
+    def mean(metric: str) -> float:
+        values = _values(runs, f"{mode}_{metric}", arm)
+        return sum(values) / len(values)
+
+    of = [
+        run
+        for run in runs.valid.runs
+        if run.factors["load"] == mode
+        and all(run.factors[name] == level for name, level in arm.items())
+    ]
+    reached = sum(run.conditions["steady"][mode]["reached"] for run in of)
+    generator = max(run.conditions["sysbench"][mode]["cpu_share"] for run in of)
+    return {
+        "pages read": f"{mean('pages_read_per_tx'):.2f}",
+        "pages written": f"{mean('pages_written_per_tx'):.2f}",
+        "redo (KB)": f"{mean('redo_bytes_per_tx') / 1000:.1f}",
+        "p50 (ms)": f"{mean('p50_ms'):.1f}",
+        "p95 (ms)": f"{mean('p95_ms'):.1f}",
+        "p99 (ms)": f"{mean('p99_ms'):.1f}",
+        "sysbench's CPU": f"{generator:.0%}",
+        "steady": f"{reached} of {len(of)}",
+    }
+
+
+def constants(found: Sequence[Forecast]) -> Table:
+    """Return the models' constants, what they were fitted on, and their errors on other arms."""
+    return Table(
+        [
+            {
+                "server": f.server,
+                "load": f.mode,
+                "CPU ceiling (tps)": f"{f.model.cpu_tps:,.0f}, measured at {f.plateau}",
+                "pages a transaction": f"{f.model.reads:.1f}",
+                "CPU a page (us)": f"{f.model.miss_cpu_s * 1e6:.0f}",
+                "writes a transaction": f"{f.model.writes:.1f}" if f.mode == "read_write" else "",
+                "fitted on": ", ".join(arm.case for arm in f.fitted),
+            }
+            for f in found
+        ]
+    )
+
+
+def errors(found: Sequence[Forecast]) -> Table:
+    """Return how far predictions of held-out arms are off: median and worst."""
+    rows = []
+    for f in found:
+        ratios = sorted(f.log_errors, key=abs)
+        if ratios:
+            worst = max(zip(f.log_errors, f.held, strict=True), key=lambda pair: abs(pair[0]))
+            rows.append(
+                {
+                    "server": f.server,
+                    "load": f.mode,
+                    "held-out arms": len(ratios),
+                    "median error": _percent(abs(ratios[len(ratios) // 2])),
+                    "worst error": _percent(abs(worst[0])),
+                    "worst at": worst[1].case,
+                }
+            )
+    return Table(rows) if rows else _no_model()
+
+
+def _percent(log_error: float) -> str:
+    """Return an error of a factor as the larger of the two percentages that it can mean."""
+    return f"{math.exp(log_error) - 1:.0%}"
+
+
+def _no_model() -> Any:
+    return Text(["At this scale the arms that the model is fitted on are not measured."])
+
+
+# The original's sizes in GB, and ones that no machine of its time could hold.
+_ORIGINAL = [
+    ("A", 18, (2, 6, 12, 16.2, 18, 22), "raid10-8x15k"),
+    ("A", 18, (2, 6, 12, 16.2, 18, 22), "fusionio-320"),
+    ("B", 314, (120, 250), "fusionio-320"),
+    ("", 1000, (64, 128, 256, 512, 1000), "raid10-8x15k"),
+    ("", 1000, (64, 128, 256, 512, 1000), "fusionio-320"),
+]
+
+
+def extrapolation(found: Sequence[Forecast]) -> Table | Text:
+    """Return modelled throughput at the original sizes and at 1 TB, with intervals."""
+    if not found:
+        return _no_model()
+    return Table(
+        [
+            {
+                "study": study,
+                "data (GB)": data,
+                "pool (GB)": f"{pool:g}",
+                "device": device,
+                **{
+                    f"{f.server}, {f.mode} (tps, modelled)": interval(
+                        f.interval(pool / data, profiled(device))
+                    )
+                    for f in found
+                },
+            }
+            for study, data, sizes, device in _ORIGINAL
+            for pool in sizes
+        ]
+    )
+
+
+def what_to_buy(found: Sequence[Forecast], parameters: Mapping[str, Any]) -> Table | Text:
+    """Return modelled throughput of each option, its gain, and what a gain costs where known."""
+    if not found:
+        return _no_model()
+    asked = MemoryParameters.model_validate(dict(parameters))
+    first, *_ = chosen = options(asked)
+    now = (first.x_ratio, profiled(first.device))
+    rows = []
+    for option in chosen:
+        here = (option.x_ratio, profiled(option.device))
+        row: dict[str, Any] = {"option": option.name}
+        for f in found:
+            gain = "" if option is first else f"; {interval(f.gain(here, now))} times"
+            row[f"{f.server}, {f.mode} (tps, modelled)"] = interval(f.interval(*here)) + gain
+        if asked.price_memory_gb is not None or asked.price_devices:
+            row["price"] = "unknown" if option.price is None else f"{option.price:,.0f}"
+        rows.append(row)
+    return Table(rows)
+
+
+def interval(found: stats.Interval) -> str:
+    """Return an estimate with its interval, as many digits as they bear."""
+    if found.low != found.low or found.low == found.high:
+        return _number(found.estimate)
+    return f"{_number(found.estimate)} ({_number(found.low)} to {_number(found.high)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
