@@ -145,8 +145,17 @@ def published_value(study: str, claim: Claim) -> float | None:
     return value / figures[str(source["to"])].value if "to" in source else value
 
 
-def verdicts(runs: RunSet, servers: list[str], unavailable: Mapping[str, str]) -> list[Verdict]:
-    """Return every claim's verdict on every server, those that could not be had included."""
+def verdicts(
+    runs: RunSet,
+    servers: list[str],
+    unavailable: Mapping[str, str],
+    missing_devices: Mapping[str, str] | None = None,
+) -> list[Verdict]:
+    """Return every claim's verdict on every server, those that could not be had included.
+
+    `missing_devices` says of devices that the runs lack why they do.
+    """
+    missing = missing_devices or {}
     study = runs.study.name
     result = []
     for server in servers:
@@ -155,7 +164,7 @@ def verdicts(runs: RunSet, servers: list[str], unavailable: Mapping[str, str]) -
             reason = f"arms differ beside their factors, in {', '.join(differing)}"
             result += [_not_run(study, claim, server, reason) for claim in claims(study)]
         else:
-            result += [_judge(study, claim, server, of_server) for claim in claims(study)]
+            result += [_judge(study, claim, server, of_server, missing) for claim in claims(study)]
     for server, why in unavailable.items():
         reason = f"the build could not be had: {why}"
         result += [_not_run(study, claim, server, reason) for claim in claims(study)]
@@ -166,14 +175,16 @@ def _on(server: str) -> Callable[[Run], bool]:
     return lambda run: run.factors["server"] == server
 
 
-def _judge(study: str, claim: Claim, server: str, runs: RunSet) -> Verdict:
+def _judge(
+    study: str, claim: Claim, server: str, runs: RunSet, missing: Mapping[str, str]
+) -> Verdict:
     if claim.not_measured is not None:
         return _not_run(study, claim, server, claim.not_measured)
     if claim.measure is None or claim.holds is None:
         raise InnolabError(f"The claim {claim.id} has neither a measure nor a reason for none.")
     interval = _estimate(claim.measure, runs.valid)
     if interval is None:
-        return _not_run(study, claim, server, _why_nothing(runs, _cases(claim.measure)))
+        return _not_run(study, claim, server, _why_nothing(runs, claim.measure, missing))
     value = published_value(study, claim)
     outcome, reason = decide(interval, *claim.holds.bounds(value))
     return Verdict(
@@ -278,12 +289,18 @@ def _cases(measure: Mapping[str, Any]) -> set[str]:
     return {*(of if isinstance(of, list) else [of]), *([measure["to"]] if "to" in measure else [])}
 
 
-def _why_nothing(runs: RunSet, cases: set[str]) -> str:
-    """Return why the runs of these cases support no verdict: the first failure or invalid check."""
+def _why_nothing(runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str, str]) -> str:
+    """Return why the runs support no verdict: a device not there, a failure, an invalid check."""
+    cases = _cases(measure)
+    load = str(measure.get("ratio", "")).removesuffix("_tps")
     for run in runs.runs:
-        if run.factors["case"] in cases and not run.valid:
+        of_load = run.factors.get("load", load) == load
+        if run.factors["case"] in cases and of_load and not run.valid:
             why = run.error or next(c.says for c in run.checks if c.result == "invalid")
             return f"too few valid runs of {run.factors['case']}: {why}"
+    for device, why in missing.items():
+        if any(case.startswith(f"{device}/") for case in cases):
+            return f"{device} did not run: {why}"
     return "no run of the arms that it compares"
 
 

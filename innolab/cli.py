@@ -66,12 +66,12 @@ def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> N
     from innolab.study import plan as planned
 
     found = studies.find(study)
-    parameters = check_parameters(found, _parameters(found, scale, parameter))
-    chosen = measure.prepare(found, parameters)
+    chosen = measure.prepare(found, check_parameters(found, _parameters(found, scale, parameter)))
+    parameters = check_parameters(found, chosen.parameters)
     for trial in planned(found, parameters, chosen.builds):
         levels = "  ".join(f"{name}={level}" for name, level in trial.factors.items())
         print(f"{trial.position:4}  block {trial.block + 1}  {levels}")
-    for name, why in chosen.unavailable.items():
+    for name, why in {**chosen.unavailable, **chosen.missing_devices}.items():
         print(f"not run: {name}: {why}")
 
 
@@ -167,7 +167,7 @@ def verify(report: ReportName) -> None:
 
 @app.command(epilog="Example: innolab compare STUDY/2026-01-31-1 STUDY/2026-02-14-1")
 def compare(first: ReportName, second: ReportName) -> None:
-    """Set two reports side by side: the second's times over the first's, and changed verdicts."""
+    """Set two reports side by side: the second's values over the first's, changed verdicts."""
     from innolab.report import compare as comparing
     from innolab.report import folders
 

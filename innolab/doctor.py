@@ -52,7 +52,7 @@ def _tools() -> Iterator[Finding]:
         try:
             yield Finding("ok", name, tools.path(name))
         except InputError as error:
-            yield Finding("lacking", name, str(error))
+            yield Finding("note", name, f"{error} Some studies need it")
     if why := disk.why_impossible():
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from innolab import models, stats
-from innolab.devices import HOST, profiles
+from innolab.devices import profiles
 from innolab.models import Device, Model, Point
 from innolab.runs import RunSet
 from innolab.studies.more_memory import LEVELS, MemoryParameters
@@ -19,6 +19,9 @@ MODES = ("read_only", "read_write")
 # A page's worth of rows is enough: the miss ratio hardly depends on the number of pages.
 _PAGES = 20_000
 _FAST = "fusionio-320"
+# How many times faster the fast device of a fit must be.
+_APART = 4
+_DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def _reads(runs: RunSet, server: str) -> Forecast | None:
     if chosen is None:
         return None
     fitted, plateau = chosen
-    model = models.fit_reads([a.point for a in fitted], plateau.tps, _threads(runs))
+    model = _rounded(models.fit_reads([a.point for a in fitted], plateau.tps, _threads(runs)))
     return Forecast(server, "read_only", model, plateau.case, fitted, _held(arms, fitted))
 
 
@@ -91,24 +94,43 @@ def _writes(runs: RunSet, server: str, miss_cpu_s: float) -> Forecast | None:
         return None
     fitted, plateau = chosen
     points = [a.point for a in fitted]
-    model = models.fit_writes(points, plateau.tps, _threads(runs), miss_cpu_s)
+    model = _rounded(models.fit_writes(points, plateau.tps, _threads(runs), miss_cpu_s))
     return Forecast(server, "read_write", model, plateau.case, fitted, _held(arms, fitted))
+
+
+def _rounded(model: Model) -> Model:
+    """Return the model with six digits a constant: more differ from one processor to the next."""
+    return Model(
+        cpu_tps=_short(model.cpu_tps),
+        threads=model.threads,
+        reads=_short(model.reads),
+        miss_cpu_s=_short(model.miss_cpu_s),
+        writes=_short(model.writes),
+    )
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
 
 
 def _chosen(arms: Sequence[Arm]) -> tuple[list[Arm], Arm] | None:
     """Return the arms to fit and the one whose throughput is the CPUs' ceiling, if all are there.
 
-    The ceiling is that of the largest pool on the fast device, where no device is in the way.
+    A slow and a fast device, or two constants cannot be told apart: fitted on one device alone,
+    a model of others is off by any factor. The ceiling is that of the largest pool on the fast
+    one, where no device is in the way.
     """
     by_case = {arm.case: arm for arm in arms}
-    first = arms[0].device if arms else HOST
-    fast = _FAST if f"{_FAST}/uniform/22/18" in by_case else first
-    wanted = dict.fromkeys([f"{first}/uniform/2/18", f"{first}/uniform/2C", f"{fast}/uniform/2/18"])
-    plateau = by_case.get(f"{fast}/uniform/22/18")
+    if not arms:
+        return None
+    first = arms[0].device
+    wanted = [f"{first}/uniform/2/18", f"{first}/uniform/2C", f"{_FAST}/uniform/2/18"]
+    plateau = by_case.get(f"{_FAST}/uniform/22/18")
     fitted = [by_case[case] for case in wanted if case in by_case]
     if plateau is None or len(fitted) < len(wanted):
         return None
-    return fitted, plateau
+    slow, fast = (arm.point.device.read_per_s for arm in (fitted[0], fitted[-1]))
+    return (fitted, plateau) if fast > _APART * slow else None
 
 
 def _held(arms: Sequence[Arm], fitted: Sequence[Arm]) -> list[Arm]:
@@ -159,10 +181,16 @@ def calibrated(runs: RunSet, device: str) -> Device:
     return Device(reads, writes)
 
 
-def profiled(name: str) -> Device:
-    """Return a device as its profile has it."""
+def profiled(name: str, count: int = 1) -> Device:
+    """Return a device as its profile has it; several share the work, as in a stripe."""
     profile = profiles()[name]
-    return Device(profile.pages_per_s("read"), profile.pages_per_s("write"))
+    return Device(count * profile.pages_per_s("read"), count * profile.pages_per_s("write"))
+
+
+def pieces(name: str, data_gb: float) -> int:
+    """Return how many of a device hold the data; one of a device whose size is not its own."""
+    capacity = profiles()[name].capacity_bytes
+    return 1 if capacity is None else math.ceil(data_gb * 1e9 / capacity)
 
 
 def _threads(runs: RunSet) -> int:
@@ -177,11 +205,12 @@ def _threads(runs: RunSet) -> int:
 
 @dataclass(frozen=True)
 class Option:
-    """One thing to buy: pool over data, the device, and the price where all its parts have one."""
+    """One thing to buy: pool over data, so many of a device, and the price where it is known."""
 
     name: str
     x_ratio: float
     device: str
+    count: int
     price: float | None
 
 
@@ -189,22 +218,32 @@ def options(parameters: MemoryParameters) -> list[Option]:
     """Return what can be bought for the data, the memory and the device that are asked about."""
     have, data = parameters.buy_memory_gb, parameters.buy_data_gb
     mine = parameters.buy_device
-    faster = [n for n in profiles() if profiled(n).read_per_s > profiled(mine).read_per_s]
+    read_per_s = profiled(mine).read_per_s
+    faster = [
+        name
+        for name, profile in profiles().items()
+        if profile.capacity_bytes and profiled(name).read_per_s > read_per_s
+    ]
 
     def option(name: str, memory_gb: float, device: str) -> Option:
-        memory = 0.0 if memory_gb <= have else _times(parameters.price_memory_gb, memory_gb - have)
-        other = 0.0 if device == mine else parameters.price_devices.get(device)
+        count = 1 if device == mine else pieces(device, data)
+        memory = _times(parameters.price_memory_gb, max(0.0, memory_gb - have))
+        other = _times(parameters.price_devices.get(device), 0.0 if device == mine else count)
         price = None if memory is None or other is None else memory + other
-        return Option(name, min(memory_gb / data, max(LEVELS.values())), device, price)
+        words = name if device == mine else f"{name}{count} x {device}"
+        return Option(words, min(memory_gb / data, max(LEVELS.values())), device, count, price)
 
     return [
         option(f"what there is: {have:g} GB of memory, {mine}", have, mine),
         option(f"twice the memory: {2 * have:g} GB", 2 * have, mine),
-        option(f"memory for all data: {data:g} GB", max(have, data), mine),
-        *(option(f"a faster device: {name}", have, name) for name in faster),
-        *(option(f"both: {2 * have:g} GB and {name}", 2 * have, name) for name in faster),
+        option(f"memory for all data: {max(have, data):g} GB", max(have, data), mine),
+        *(option("a faster device: ", have, name) for name in faster),
+        *(option(f"both: {2 * have:g} GB and ", 2 * have, name) for name in faster),
     ]
 
 
 def _times(price: float | None, amount: float) -> float | None:
+    """Return what an amount costs; nothing costs nothing at any price."""
+    if not amount:
+        return 0.0
     return None if price is None else price * amount

@@ -50,6 +50,11 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     for name in study.tools:
         tools.path(name)
     parameters, missing_devices = _usable_devices(study, parameters)
+    if not study.arms(parameters, usable[0].id):
+        raise InputError(
+            f"{study.name} has nothing to measure with these parameters at scale "
+            f"'{parameters.scale}'. Name other devices, or take a larger scale."
+        )
     _require_room(study, parameters, usable, cache)
     return Plan(
         study=study.name,

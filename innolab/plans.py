@@ -60,15 +60,15 @@ class Plan:
         InputError
             Where a parameter would need other runs, or is wrong.
         """
-        changed = {k: v for k, v in given.items() if self.parameters.get(k) != v}
+        check_parameters(study, {**self.parameters, **given})
+        changed = {k: v for k, v in given.items() if self.parameters[k] != v}
         if others := sorted(changed.keys() - study.question_parameters):
             may = ", ".join(sorted(study.question_parameters)) or "none"
             raise InputError(
                 f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
                 f"Parameters that may be given anew: {may}. Nothing was written."
             )
-        checked = check_parameters(study, {**self.parameters, **changed})
-        return replace(self, parameters=checked.model_dump())
+        return replace(self, parameters={**self.parameters, **changed})
 
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""

@@ -57,7 +57,12 @@ def test_no_arm_is_both_fitted_on_and_tested() -> None:
 
 def test_without_an_arm_of_the_fit_there_is_no_model() -> None:
     assert forecast.forecasts(_runs("raid10-8x15k/uniform/2C"), ["x"]) == []
-    assert forecast.forecasts(_runs("fusionio-320/uniform/22/18"), ["x"]) != []
+    assert forecast.forecasts(_runs("fusionio-320/uniform/22/18"), ["x"]) == []
+
+
+def test_devices_of_one_speed_tell_no_constants_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_SPEED, "fusionio-320", 1600.0)
+    assert forecast.forecasts(_runs(), ["x"]) == []
 
 
 def test_a_gain_is_less_certain_than_its_parts_and_of_the_same_sign() -> None:
@@ -74,6 +79,7 @@ def test_the_options_are_the_originals_own_example_and_have_prices_where_known()
     assert chosen["twice the memory: 64 GB"].price == 160
     assert chosen["twice the memory: 64 GB"].x_ratio == 0.64
     assert chosen["memory for all data: 100 GB"].price == 340
-    assert chosen["a faster device: fusionio-320"].price == 3000
-    assert chosen["a faster device: x25-e"].price is None
-    assert chosen["both: 64 GB and fusionio-320"].price == 3160
+    assert chosen["a faster device: 1 x fusionio-320"].price == 3000
+    assert chosen["a faster device: 4 x x25-e"].price is None
+    assert chosen["both: 64 GB and 1 x fusionio-320"].price == 3160
+    assert not any("cap-2000" in name for name in chosen), "no device that can be bought"

@@ -27,7 +27,7 @@ FLOORS = [
     ["runs"],
     ["bench", "validity"],
     ["studies"],
-    ["claims", "forecast"],
+    ["claims", "forecast", "knees"],
     ["figures", "tables", "threats"],
     ["plans", "progress"],
     ["workshop", "measure"],

@@ -214,7 +214,8 @@ def accuracy(found: list[Forecast], folder: Path) -> Figure:
         place.set_minor_formatter(lambda value, _: "")
     axis.set_xlabel("measured transactions per second (log scale)")
     axis.set_ylabel("predicted / measured (log scale)")
-    off = (plotted.predicted_tps / plotted.measured_tps - 1).abs()
+    ratio = plotted.predicted_tps / plotted.measured_tps
+    off = ratio.where(ratio >= 1, 1 / ratio) - 1
     said = f"median {off.median():.0%}, worst {off.max():.0%}" if len(plotted) else "no model"
     return publish(
         picture,

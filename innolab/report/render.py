@@ -43,7 +43,7 @@ def render(study: Study, folder: Path, source: Path | None = None) -> None:
 
 def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
     """Write verdicts.json."""
-    found = claims.verdicts(runs, plan.builds, plan.unavailable)
+    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
     body = [v.model_dump() for v in found]
     _write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
 
@@ -125,7 +125,9 @@ def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) ->
         "version": version,
         "scale": plan.parameters["scale"],
         "alert": _alert(runs, plan),
-        "short": tables.answer(claims.verdicts(runs, plan.builds, plan.unavailable)).lines,
+        "short": tables.answer(
+            claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
+        ).lines,
         "style": (TEMPLATES / "style.css").read_text(),
         "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }
@@ -146,7 +148,8 @@ def _alert(runs: RunSet, plan: Plan) -> str | None:
         said.append("Do not quote the numbers of these runs: no verdict rests on them.")
     if differing := runs.undeclared_differences():
         said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
-    said += [f"{name} did not run: {why}" for name, why in plan.unavailable.items()]
+    absent = {**plan.unavailable, **plan.missing_devices}
+    said += [f"{name} did not run: {why}." for name, why in absent.items()]
     return " ".join(said) or None
 
 

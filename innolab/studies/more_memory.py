@@ -93,10 +93,10 @@ class MemoryParameters(Parameters):
         default=["raid10-8x15k", "x25-e", "fusionio-320", "cap-2000", HOST], min_length=1
     )
     flush_log_at_trx_commit: int = Field(default=2, ge=0, le=2)
-    buy_data_gb: float = Field(default=100.0, gt=0)
-    buy_memory_gb: float = Field(default=32.0, gt=0)
+    buy_data_gb: float = Field(default=100.0, gt=0, allow_inf_nan=False)
+    buy_memory_gb: float = Field(default=32.0, gt=0, allow_inf_nan=False)
     buy_device: str = "raid10-8x15k"
-    price_memory_gb: float | None = Field(default=None, ge=0)
+    price_memory_gb: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     price_devices: dict[str, float] = Field(default={})
 
     @field_validator("devices")
@@ -115,6 +115,15 @@ class MemoryParameters(Parameters):
         if name not in profiles():
             raise ValueError(f"is none of the profiles {', '.join(profiles())}")
         return name
+
+    @field_validator("price_devices")
+    @classmethod
+    def _known_prices(cls, prices: dict[str, float]) -> dict[str, float]:
+        if unknown := [name for name in prices if name not in profiles()]:
+            raise ValueError(f"names '{unknown[0]}'; the devices are {', '.join(profiles())}")
+        if not all(0 <= price < math.inf for price in prices.values()):
+            raise ValueError("has a price that is no amount of money")
+        return prices
 
 
 QUESTION = frozenset(

@@ -1,13 +1,15 @@
 """The tables and sentences of the study more-memory."""
 
+import json
 import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from innolab import claims, stats
+from innolab import claims, knees, stats
 from innolab.devices import HOST, Calibration, profiles
-from innolab.forecast import MODES, Forecast, options, profiled
+from innolab.forecast import MODES, Forecast, options, pieces, profiled
 from innolab.runs import Run, RunSet
 from innolab.studies.more_memory import LEVELS, MemoryParameters
 from innolab.tables import Table, Text
@@ -82,41 +84,41 @@ def _ratio(runs: RunSet, server: str, metric: str, of: str, to: str) -> str:
 
 
 def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
-    """Return what each device should give and what fio got from it, pages of 16 KiB a second."""
-    rows = []
+    """Return what each device should give and what fio got from it, pages of 16 KiB a second.
+
+    A resumed session calibrates anew, so a device may have several rows.
+    """
+    seen: dict[str, dict[str, Any]] = {}
     for name in _devices(runs):
-        facts = next(
-            r.conditions["device"]
-            for r in runs.runs
-            if r.factors["device"] == name and "device" in r.conditions
-        )
-        found = Calibration(**facts["calibration"])
-        profile = profiles().get(name)
-        wanted = (
-            {
-                "read": profile.pages_per_s("read"),
-                "write": profile.pages_per_s("write"),
-                "mixed": profile.mixed_pages_per_s(),
-            }
-            if profile
-            else {}
-        )
-        on = facts["emulated"]["backing"] if facts["emulated"] else "none"
-        rows.append(
-            {
-                "device": name,
-                "kind": f"emulated, on {on}" if profile else "as it is",
-                **{
-                    title: f"{found._asdict()[f'{kind}_per_s']:,.0f}"
-                    + (f" of {wanted[kind]:,.0f}" if kind in wanted else "")
-                    for kind, title in _KINDS.items()
-                },
-                "source": profile.source if profile else "this host",
-            }
-        )
-    return Table(
-        rows + [{"device": name, "kind": f"not run: {why}"} for name, why in missing.items()]
-    )
+        for run in runs.runs:
+            if run.factors["device"] == name and "device" in run.conditions:
+                facts = run.conditions["device"]
+                seen.setdefault(json.dumps([name, facts["calibration"]]), facts)
+    rows = [_device(facts) for facts in seen.values()]
+    rows += [{"device": name, "kind": f"not run: {why}"} for name, why in missing.items()]
+    return Table(rows or [{"device": "none", "kind": "no run came as far as its device"}])
+
+
+def _device(facts: Mapping[str, Any]) -> dict[str, str]:
+    found = Calibration(**facts["calibration"])
+    profile = profiles().get(facts["name"])
+    wanted = {}
+    if profile is not None:
+        wanted = {
+            "read": profile.pages_per_s("read"),
+            "write": profile.pages_per_s("write"),
+            "mixed": profile.mixed_pages_per_s(),
+        }
+    return {
+        "device": facts["name"],
+        "kind": f"emulated, on {facts['emulated']['backing']}" if profile else "as it is",
+        **{
+            title: f"{found._asdict()[f'{kind}_per_s']:,.0f}"
+            + (f" of {wanted[kind]:,.0f}" if kind in wanted else "")
+            for kind, title in _KINDS.items()
+        },
+        "source": profile.source if profile else "this host",
+    }
 
 
 def _devices(runs: RunSet) -> list[str]:
@@ -181,6 +183,33 @@ def throughput(runs: RunSet, mode: str) -> Table:
         {device: (device, "uniform") for device in _devices(runs)},
         lambda arm: _values(runs, f"{mode}_tps", arm),
     )
+
+
+def points(runs: RunSet) -> Table:
+    """Return where each curve has the original's points, found by machine, with intervals."""
+    factor = claims.published(runs.study.name)["b-slowdown"].value
+    rows = []
+    for server in runs.levels("server"):
+        for load in MODES:
+            for device in _devices(runs):
+                at = knees.found(runs, server, device, load, factor)
+                if len(at) > 1:
+                    rows.append(
+                        {
+                            "server": server,
+                            "load": load,
+                            "device": device,
+                            "A: pool / data": _found(at, "A"),
+                            "slower at 0.9 A": _found(at, "slowdown"),
+                            f"{factor:g} times slower at": _found(at, "fall"),
+                            "A over C": _found(at, "C"),
+                        }
+                    )
+    return Table(rows) if rows else Table([{"points": "no curve has the levels for them"}])
+
+
+def _found(points_: Mapping[str, stats.Interval], name: str) -> str:
+    return interval(points_[name]) if name in points_ else "not within the levels"
 
 
 def skewed(runs: RunSet) -> Table:
@@ -255,8 +284,10 @@ def _cost(runs: RunSet, mode: str, arm: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def constants(found: Sequence[Forecast]) -> Table:
-    """Return the models' constants, what they were fitted on, and their errors on other arms."""
+def constants(found: Sequence[Forecast]) -> Table | Text:
+    """Return the models' constants and what they were fitted on."""
+    if not found:
+        return _no_model()
     return Table(
         [
             {
@@ -273,33 +304,33 @@ def constants(found: Sequence[Forecast]) -> Table:
     )
 
 
-def errors(found: Sequence[Forecast]) -> Table:
+def errors(found: Sequence[Forecast]) -> Table | Text:
     """Return how far predictions of held-out arms are off: median and worst."""
     rows = []
     for f in found:
-        ratios = sorted(f.log_errors, key=abs)
-        if ratios:
-            worst = max(zip(f.log_errors, f.held, strict=True), key=lambda pair: abs(pair[0]))
+        if f.held:
+            sizes = [abs(error) for error in f.log_errors]
+            worst = f.held[sizes.index(max(sizes))]
             rows.append(
                 {
                     "server": f.server,
                     "load": f.mode,
-                    "held-out arms": len(ratios),
-                    "median error": _percent(abs(ratios[len(ratios) // 2])),
-                    "worst error": _percent(abs(worst[0])),
-                    "worst at": worst[1].case,
+                    "held-out arms": len(sizes),
+                    "median error": f"{math.exp(statistics.median(sizes)) - 1:.0%}",
+                    "worst error": f"{math.exp(max(sizes)) - 1:.0%}",
+                    "worst at": worst.case,
                 }
             )
     return Table(rows) if rows else _no_model()
 
 
-def _percent(log_error: float) -> str:
-    """Return an error of a factor as the larger of the two percentages that it can mean."""
-    return f"{math.exp(log_error) - 1:.0%}"
-
-
-def _no_model() -> Any:
-    return Text(["At this scale the arms that the model is fitted on are not measured."])
+def _no_model() -> Text:
+    return Text(
+        [
+            "No model: it is fitted on arms of a slow and of a fast device, and they are not all "
+            "here. Two constants fitted on one device alone would say nothing of another."
+        ]
+    )
 
 
 # The original's sizes in GB, and ones that no machine of its time could hold.
@@ -322,10 +353,10 @@ def extrapolation(found: Sequence[Forecast]) -> Table | Text:
                 "study": study,
                 "data (GB)": data,
                 "pool (GB)": f"{pool:g}",
-                "device": device,
+                "device": f"{pieces(device, data)} x {device}",
                 **{
                     f"{f.server}, {f.mode} (tps, modelled)": interval(
-                        f.interval(pool / data, profiled(device))
+                        f.interval(pool / data, profiled(device, pieces(device, data)))
                     )
                     for f in found
                 },
@@ -342,10 +373,10 @@ def what_to_buy(found: Sequence[Forecast], parameters: Mapping[str, Any]) -> Tab
         return _no_model()
     asked = MemoryParameters.model_validate(dict(parameters))
     first, *_ = chosen = options(asked)
-    now = (first.x_ratio, profiled(first.device))
+    now = (first.x_ratio, profiled(first.device, first.count))
     rows = []
     for option in chosen:
-        here = (option.x_ratio, profiled(option.device))
+        here = (option.x_ratio, profiled(option.device, option.count))
         row: dict[str, Any] = {"option": option.name}
         for f in found:
             gain = "" if option is first else f"; {interval(f.gain(here, now))} times"

@@ -1,0 +1,53 @@
+"""Points found on a curve: where a planted knee is, and nothing where there is none."""
+
+import pytest
+from conftest import made_run, planned
+
+from innolab import knees, studies
+from innolab.runs import RunSet
+
+STUDY = studies.find("more-memory")
+
+
+def _runs(plateau_from: float) -> RunSet:
+    """Return runs of which throughput is 100 / (1 - x) below a plateau of 2000, and that beyond."""
+    made = []
+    for trial in planned(STUDY, ["x"], replicates=3):
+        x = float(trial.factors["pool_ratio"])
+        tps = 2000.0 if x >= plateau_from else min(2000.0, 100 / max(1 - x, 0.01))
+        if trial.factors["load"] == "read_only":
+            made.append(made_run(STUDY, trial, metrics={"read_only_tps": tps}))
+    return RunSet(STUDY, made, {"v": {}})
+
+
+def test_a_planted_knee_is_found() -> None:
+    at = knees.found(_runs(1.0), "x", "raid10-8x15k", "read_only", 2.6)
+    assert 0.9 < at["A"].estimate <= 1.0
+    assert at["slowdown"].estimate > 1.5
+    assert at["C"].estimate == pytest.approx(2000 / 150)
+    assert 0.8 < at["fall"].estimate < 1.0
+    assert at["A"].n == 3
+
+
+def test_a_curve_that_never_falls_so_far_has_no_such_point() -> None:
+    runs = _runs(0.0)
+    at = knees.found(runs, "x", "raid10-8x15k", "read_only", 2.6)
+    assert at["A"].estimate == pytest.approx(2 / 18)
+    assert "slowdown" not in at, "nine tenths of the least level were not measured"
+
+
+@pytest.mark.parametrize(("tps", "x"), [(100.0, 0.5), (400.0, 1.0), (200.0, 0.75), (50.0, 0.5)])
+def test_a_crossing_lies_on_the_line_of_logarithms(tps: float, x: float) -> None:
+    assert knees.crossing({1.0: 400.0, 0.5: 100.0}, tps) == pytest.approx(x)
+
+
+def test_a_dip_beyond_the_crossing_moves_it_past_the_dip() -> None:
+    """From there on the curve must stay: a lucky low level is no plateau."""
+    found = knees.crossing({0.4: 300.0, 0.6: 100.0, 0.8: 300.0}, 200.0)
+    assert found is not None
+    assert 0.6 < found < 0.8
+
+
+def test_a_value_outside_the_measured_levels_is_none() -> None:
+    assert knees.value({0.5: 100.0, 1.0: 400.0}, 1.1) is None
+    assert knees.value({}, 0.5) is None
