@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from innolab import models, stats
+from innolab import misses, models, stats
 from innolab.devices import profiles
 from innolab.models import Device, Model, Point
 from innolab.runs import RunSet
@@ -149,7 +149,7 @@ def _arms(runs: RunSet, server: str, mode: str) -> list[Arm]:
             continue
         tps = stats.geometric_mean(values).estimate
         x_ratio, device = float(run.factors["pool_ratio"]), str(run.factors["device"])
-        miss = models.miss_ratio(
+        miss = misses.miss_ratio(
             str(run.factors["distribution"]),
             x_ratio,
             _PAGES,

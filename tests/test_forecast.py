@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from conftest import made_conditions, made_run, planned
 
-from innolab import forecast, models, studies
+from innolab import forecast, misses, studies
 from innolab.models import Device, Model
 from innolab.runs import RunSet
 from innolab.study import check_parameters
@@ -24,7 +24,7 @@ def _runs(without: str = "") -> RunSet:
             continue
         speed = Device(_SPEED.get(device, 2000.0), 1e9)
         ratio = float(trial.factors["pool_ratio"])
-        miss = models.miss_ratio(str(trial.factors["distribution"]), ratio, 20_000, 2_000_000)
+        miss = misses.miss_ratio(str(trial.factors["distribution"]), ratio, 20_000, 2_000_000)
         conditions = made_conditions()
         conditions["device"] = {
             "name": device,

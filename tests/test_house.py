@@ -21,11 +21,12 @@ from innolab import claims, cli, studies
 # From the ground up. A module may import those of lower floors, and of its own floor.
 FLOORS = [
     ["errors", "units", "clock", "itself"],
-    ["stats", "host", "study", "pagecache", "series", "steady", "models"],
+    ["stats", "host", "study", "pagecache", "series", "steady", "misses", "models"],
     ["devices", "tools", "disk"],
     ["builds", "server", "counters", "datasets", "loads"],
     ["runs"],
     ["bench", "validity"],
+    ["windows"],
     ["studies"],
     ["claims", "forecast", "knees"],
     ["figures", "tables", "threats"],

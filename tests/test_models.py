@@ -9,7 +9,7 @@ import pytest
 from midpoint import lru_misses, midpoint_misses
 from scipy.stats import chisquare, irwinhall
 
-from innolab import models
+from innolab import misses, models
 from innolab.models import Device, Model, Point
 
 DISTRIBUTIONS = ("uniform", "special", "pareto", "zipf")
@@ -45,7 +45,7 @@ DRAWN = {
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_popularity_is_what_sysbench_draws(distribution: str) -> None:
-    shares = models.popularity(distribution, 10_000, 1_000_000)
+    shares = misses.popularity(distribution, 10_000, 1_000_000)
     edges = [int(page) for page in PAGES[distribution].split()]
     drawn = [int(count) for count in DRAWN[distribution].split()]
     assert sum(drawn) == 1_000_000
@@ -56,7 +56,7 @@ def test_popularity_is_what_sysbench_draws(distribution: str) -> None:
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize(("pages", "rows"), [(1, 1), (7, 7), (1000, 77_777), (30_000, 2_000_000)])
 def test_popularity_sums_to_one(distribution: str, pages: int, rows: int) -> None:
-    shares = models.popularity(distribution, pages, rows)
+    shares = misses.popularity(distribution, pages, rows)
     assert shares.shape == (pages,)
     assert shares.min() >= 0
     assert shares.sum() == pytest.approx(1, abs=1e-12)
@@ -65,12 +65,12 @@ def test_popularity_sums_to_one(distribution: str, pages: int, rows: int) -> Non
 def test_zipf_is_the_plain_sum_of_its_rows() -> None:
     weights = np.arange(1, 50_001) ** -0.8
     plain = weights.reshape(1000, 50).sum(axis=1) / weights.sum()
-    assert models.popularity("zipf", 1000, 50_000) == pytest.approx(plain, rel=1e-9)
+    assert misses.popularity("zipf", 1000, 50_000) == pytest.approx(plain, rel=1e-9)
 
 
 def test_special_keeps_its_smallest_shares() -> None:
     rows = 100_001
-    shares = models.popularity("special", rows, rows)
+    shares = misses.popularity("special", rows, rows)
     outer = np.array([10, 1000, 99_000, 99_990])
     law = irwinhall(12)
     edges = np.array([outer, outer + 1]) * 12 / (rows - 1)
@@ -86,7 +86,7 @@ def test_special_keeps_its_smallest_shares() -> None:
 )
 def test_no_such_table(distribution: str, pages: int, rows: int) -> None:
     with pytest.raises(ValueError):
-        models.popularity(distribution, pages, rows)
+        misses.popularity(distribution, pages, rows)
 
 
 # Computed apart from this code, before it, in the limit of a table without end: zipf as the
@@ -109,14 +109,14 @@ def test_miss_ratios_agree_with_the_table(
 ) -> None:
     for x_ratio, value in zip(SIZES, expected, strict=True):
         if value is not None:
-            found = models.miss_ratio(distribution, x_ratio, 60_000, 40_000_000)
+            found = misses.miss_ratio(distribution, x_ratio, 60_000, 40_000_000)
             assert found == pytest.approx(value, abs=tolerance)
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_miss_ratio_falls_from_one_to_zero(distribution: str) -> None:
     sizes = [0, 1e-9, *np.linspace(0.01, 0.99, 40), 1 - 1e-9, 1, 1.5]
-    found = [models.miss_ratio(distribution, x, 2000, 1_000_000) for x in sizes]
+    found = [misses.miss_ratio(distribution, x, 2000, 1_000_000) for x in sizes]
     assert found[0] == 1
     assert found[-2:] == [0, 0]
     assert all(0 <= small <= large <= 1 for large, small in pairwise(found))
@@ -124,13 +124,13 @@ def test_miss_ratio_falls_from_one_to_zero(distribution: str) -> None:
 
 def test_a_cache_larger_than_what_is_asked_for_misses_nothing() -> None:
     # special never draws the last id.
-    assert models.miss_ratio("special", 0.95, 10, 10) == 0
+    assert misses.miss_ratio("special", 0.95, 10, 10) == 0
 
 
 @pytest.mark.parametrize("x_ratio", [-0.1, math.nan])
 def test_no_such_cache(x_ratio: float) -> None:
     with pytest.raises(ValueError):
-        models.miss_ratio("uniform", x_ratio, 10, 100)
+        misses.miss_ratio("uniform", x_ratio, 10, 100)
 
 
 PAGES_SIMULATED, WARM_UP = 2000, 60_000
@@ -138,7 +138,7 @@ PAGES_SIMULATED, WARM_UP = 2000, 60_000
 
 def _accesses(distribution: str) -> list[int]:
     draw = np.random.default_rng(1)
-    shares = models.popularity(distribution, PAGES_SIMULATED, 4_000_000)
+    shares = misses.popularity(distribution, PAGES_SIMULATED, 4_000_000)
     return list(draw.choice(PAGES_SIMULATED, size=150_000, p=shares).tolist())
 
 
@@ -150,7 +150,7 @@ def _share(missed: list[bool]) -> float:
 def test_che_agrees_with_simulated_lru(distribution: str) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33, 0.5, 0.9):
-        found = models.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         simulated = _share(lru_misses(accesses, round(x_ratio * PAGES_SIMULATED)))
         assert simulated == pytest.approx(found, abs=0.005)
 
@@ -166,7 +166,7 @@ def test_che_agrees_with_simulated_lru(distribution: str) -> None:
 def test_che_bounds_the_misses_of_the_midpoint_list(distribution: str, most: float) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33, 0.5, 0.9):
-        found = models.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         size = round(x_ratio * PAGES_SIMULATED)
         simulated = _share(midpoint_misses(accesses, size, PAGES_SIMULATED // 50))
         assert found - most <= simulated <= found + 0.005
@@ -178,7 +178,7 @@ def test_che_bounds_the_misses_of_the_midpoint_list(distribution: str, most: flo
 def test_che_is_too_low_where_no_page_is_promoted(distribution: str) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33):
-        found = models.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         size = round(x_ratio * PAGES_SIMULATED)
         simulated = _share(midpoint_misses(accesses, size, 10 * PAGES_SIMULATED))
         assert found - 0.005 <= simulated <= found + 0.045

@@ -1,21 +1,19 @@
 """More memory, or a faster disk? (seeds S0 and S2, studies A and B)."""
 
 import math
-import os
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field, field_validator
 
-from innolab import counters, datasets, steady
+from innolab import counters, datasets, windows
 from innolab.bench import Bench
-from innolab.counters import Counters
 from innolab.devices import HOST, profiles
 from innolab.errors import InnolabError
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.server import Server
 from innolab.study import Factors, Needs, Parameters, Study, Trial
+from innolab.windows import Times
 
 MIB = 1024**2
 PAGE_BYTES = 16 * 1024
@@ -81,7 +79,6 @@ WINDOW_S = {
 CAP_S = {"smoke": 1, "quick": 3, "paper": 900}
 SETTLE_S = {"smoke": 0, "quick": 1, "paper": 60}
 WARM_UP_S = {"smoke": 1, "quick": 2, "paper": 900}
-_START_S = 0.1
 
 
 class MemoryParameters(Parameters):
@@ -279,31 +276,21 @@ def data_bytes(facts: dict[str, Any], load: str) -> int:
     return int(facts["data_bytes"]) + index
 
 
-@dataclass(frozen=True)
-class _Times:
-    """How long one trial warms up and measures: whole seconds; `warm_up` in transactions."""
-
-    window_s: dict[str, int]
-    cap_s: int
-    settle_s: int
-    warm_up_s: int
-    warm_up: dict[str, int]
-
-
-def _times(parameters: MemoryParameters, table_pages: float) -> _Times:
+def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
     """Return the times of a scale.
 
-    The warm-up touches as many leaf pages as the table has, about 20 a transaction; a writing one
+    The warm-up touches as many leaf pages as the data has, about 20 a transaction; a writing one
     must also fill the redo log, with some 6 KB a transaction. Whatever is slow has its seconds.
     """
     scale = parameters.scale
-    redo = redo_bytes(rows_of(parameters)) // 6000
-    return _Times(
-        WINDOW_S[scale],
-        CAP_S[scale],
-        SETTLE_S[scale],
-        WARM_UP_S[scale],
-        {"read_only": int(table_pages / 20), "read_write": int(max(table_pages / 20, redo * 0.75))},
+    writes = load == "read_write"
+    filled = redo_bytes(rows_of(parameters)) / 6000 * 0.75 if writes else 0
+    return Times(
+        window_s=WINDOW_S[scale][load],
+        cap_s=CAP_S[scale],
+        settle_s=SETTLE_S[scale] if writes else 0,
+        warm_up_s=WARM_UP_S[scale],
+        warm_up_transactions=int(max(pages / 20, filled)),
     )
 
 
@@ -345,9 +332,9 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     with bench.loaded_server(asked, device, writes=load == "read_write") as (server, ours):
         with bench.clock.stage("warm-up"):
             _fill(server, load)
-        return _measure(
-            bench, server, ours, device, workload, _times(parameters, data / PAGE_BYTES)
-        )
+        times = _times(parameters, load, data / PAGE_BYTES)
+        redo = redo_bytes(workload.rows)
+        return windows.measure(bench, server, ours, device, workload, times, redo)
 
 
 def _fill(server: Server, load: str) -> None:
@@ -359,87 +346,6 @@ def _fill(server: Server, load: str) -> None:
     server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (PRIMARY) WHERE pad <> ''")
     if load == "read_write":
         server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (k_1) WHERE k >= 0")
-
-
-def _measure(
-    bench: Bench, server: Server, ours: Counters, device: str, workload: Workload, times: _Times
-) -> dict[str, Any]:
-    """Warm up without the limit, then measure under it until a window is steady or time is up.
-
-    Each run of sysbench draws ids of its own: with one seed for all, a window would ask again for
-    the very rows that its warm-up had just read, and find them in the pool.
-    """
-    workload = workload.next()
-    with bench.clock.stage("warm-up"):
-        sysbench.warm_up(server, workload, times.warm_up[workload.mode], times.warm_up_s)
-    with bench.limited(device):
-        if times.settle_s and workload.mode == "read_write":
-            with bench.clock.stage("warm-up"):
-                workload = workload.next()
-                sysbench.run(server, workload, times.settle_s)
-        window_s = times.window_s[workload.mode]
-        waited_s = 0
-        while True:
-            workload = workload.next()
-            metrics, drifts, lines = _window(bench, server, ours, workload, window_s)
-            reached = all(drift.steady for drift in drifts)
-            if reached or waited_s + 2 * window_s > times.cap_s:
-                break
-            waited_s += window_s
-    bench.conditions.setdefault("steady", {})[workload.mode] = {
-        "reached": reached,
-        "waited_s": waited_s,
-        "window_s": window_s,
-        "drifts": {d.quantity: round(d.share, 4) for d in drifts},
-    }
-    bench.conditions.setdefault("sysbench", {})[workload.mode] = lines
-    return {f"{workload.mode}_{name}": value for name, value in metrics.items()}
-
-
-def _window(
-    bench: Bench, server: Server, ours: Counters, workload: Workload, window_s: int
-) -> tuple[dict[str, Any], list[steady.Drift], dict[str, Any]]:
-    """Return a window's metrics, its drifts, and sysbench's own lines."""
-    assert bench.sampler is not None
-    with bench.clock.stage("measured passes"):
-        before, from_s = ours.read(), bench.sampler.now_s()
-        load = sysbench.run(server, workload, window_s)
-        after, to_s = ours.read(), bench.sampler.now_s()
-    # Before and after, sysbench starts and ends: those moments would pass for a drift.
-    samples = bench.sampler.between(from_s + _START_S, from_s + window_s)
-    if len(samples) < steady.LEAST_SAMPLES:
-        middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
-        samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
-    capacity = {
-        "dirty_pages": after["total_pages"],
-        "checkpoint_age_bytes": redo_bytes(workload.rows),
-        "free_pages": after["total_pages"],
-    }
-    lines = {
-        "intervals": [interval._asdict() for interval in load.result.intervals],
-        "errors": load.result.errors,
-        "reconnects": load.result.reconnects,
-        "cpu_share": round(load.cpu_s / window_s / (os.cpu_count() or 1), 4),
-    }
-    return _metrics(load, before, after), steady.drifts(samples, capacity), lines
-
-
-def _metrics(
-    load: sysbench.Load, before: dict[str, float], after: dict[str, float]
-) -> dict[str, Any]:
-    """Return throughput, service times, and what a transaction cost the pool and the disk."""
-    result = load.result
-    done = max(result.transactions, 1)
-    return {
-        "tps": result.tps,
-        **{f"p{p}_ms": value for p, value in result.percentiles_ms.items()},
-        "pages_read_per_tx": round((after["pages_read"] - before["pages_read"]) / done, 4),
-        "pages_written_per_tx": round((after["pages_written"] - before["pages_written"]) / done, 4),
-        "redo_bytes_per_tx": round((after["redo_bytes"] - before["redo_bytes"]) / done, 1),
-        "dirty_pages": int(after["dirty_pages"]),
-        "checkpoint_age_bytes": int(after["checkpoint_age_bytes"]),
-        "pool_pages": int(after["total_pages"]),
-    }
 
 
 _POOL_VARIABLES = frozenset({"innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size"})

@@ -1,0 +1,137 @@
+"""Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from innolab import steady
+from innolab.bench import Bench
+from innolab.counters import Counters
+from innolab.loads import sysbench
+from innolab.loads.sysbench import Workload
+from innolab.server import Server
+
+# After its start sysbench needs a moment until all its threads are at work.
+_START_S = 0.1
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long a trial warms up and measures, in whole seconds, which is what sysbench counts in.
+
+    Attributes
+    ----------
+    window_s : a window
+    cap_s : all windows together; the last is measured whether it was steady or not
+    settle_s : the load under the limit before the first window
+    warm_up_s, warm_up_transactions : the load without the limit, whichever ends first
+    """
+
+    window_s: int
+    cap_s: int
+    settle_s: int
+    warm_up_s: int
+    warm_up_transactions: int
+
+
+def measure(
+    bench: Bench,
+    server: Server,
+    ours: Counters,
+    device: str,
+    workload: Workload,
+    times: Times,
+    redo_bytes: int,
+) -> dict[str, Any]:
+    """Return a load's metrics, each with the load's name before its own.
+
+    Records how steady the last window was and sysbench's own lines. Each run of sysbench draws ids
+    of its own: with one seed for all, a window would ask again for the very rows that its warm-up
+    had just read, and find them in the pool.
+
+    Parameters
+    ----------
+    redo_bytes : the size of the redo log, which the age of the checkpoint is a share of
+
+    Raises
+    ------
+    InnolabError
+        Where sysbench or the server dies, or the kernel does not take the limit.
+    """
+    workload = workload.next()
+    with bench.clock.stage("warm-up"):
+        sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
+    with bench.limited(device):
+        if times.settle_s:
+            workload = workload.next()
+            with bench.clock.stage("warm-up"):
+                sysbench.run(server, workload, times.settle_s)
+        waited_s = 0
+        while True:
+            workload = workload.next()
+            metrics, drifts, lines = _window(bench, server, ours, workload, times, redo_bytes)
+            reached = all(drift.steady for drift in drifts)
+            if reached or waited_s + 2 * times.window_s > times.cap_s:
+                break
+            waited_s += times.window_s
+    found = {
+        "reached": reached,
+        "waited_s": waited_s,
+        "window_s": times.window_s,
+        "drifts": {d.quantity: round(d.share, 4) for d in drifts},
+    }
+    bench.note("steady", {workload.mode: found})
+    bench.note("sysbench", {workload.mode: lines})
+    return {f"{workload.mode}_{name}": value for name, value in metrics.items()}
+
+
+def _window(
+    bench: Bench,
+    server: Server,
+    ours: Counters,
+    workload: Workload,
+    times: Times,
+    redo_bytes: int,
+) -> tuple[dict[str, Any], list[steady.Drift], dict[str, Any]]:
+    """Return a window's metrics, its drifts, and sysbench's own lines."""
+    assert bench.sampler is not None
+    with bench.clock.stage("measured passes"):
+        before, from_s = ours.read(), bench.sampler.now_s()
+        load = sysbench.run(server, workload, times.window_s)
+        after, to_s = ours.read(), bench.sampler.now_s()
+    # Before and after, sysbench starts and ends: those moments would pass for a drift.
+    samples = bench.sampler.between(from_s + _START_S, from_s + times.window_s)
+    if len(samples) < steady.LEAST_SAMPLES:
+        middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
+        samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
+    capacity = {
+        "dirty_pages": after["total_pages"],
+        "checkpoint_age_bytes": redo_bytes,
+        "free_pages": after["total_pages"],
+    }
+    lines = {
+        "intervals": [interval._asdict() for interval in load.result.intervals],
+        "errors": load.result.errors,
+        "reconnects": load.result.reconnects,
+        "cpu_share": round(load.cpu_s / times.window_s / (os.cpu_count() or 1), 4),
+    }
+    return _metrics(load, before, after), steady.drifts(samples, capacity), lines
+
+
+def _metrics(
+    load: sysbench.Load, before: dict[str, float], after: dict[str, float]
+) -> dict[str, Any]:
+    """Return throughput, service times, and what a transaction cost the pool and the disk."""
+    result = load.result
+    done = max(result.transactions, 1)
+    spent = {name: (after[name] - before[name]) / done for name in before}
+    return {
+        "tps": result.tps,
+        **{f"p{p}_ms": value for p, value in result.percentiles_ms.items()},
+        "pages_read_per_tx": round(spent["pages_read"], 4),
+        "pages_written_per_tx": round(spent["pages_written"], 4),
+        "redo_bytes_per_tx": round(spent["redo_bytes"], 1),
+        "dirty_pages": int(after["dirty_pages"]),
+        "checkpoint_age_bytes": int(after["checkpoint_age_bytes"]),
+        "pool_pages": int(after["total_pages"]),
+    }
