@@ -30,6 +30,7 @@ class Arm:
 
     case: str
     device: str
+    access: str
     x_ratio: float
     tps: float
     point: Point
@@ -51,17 +52,23 @@ class Forecast:
         """Return ln(predicted / measured) of every held-out arm."""
         return models.errors(self.model, [arm.point for arm in self.held])
 
+    @property
+    def uniform_log_errors(self) -> list[float]:
+        """Return those of uniform access, which is what is predicted further on."""
+        held = [arm.point for arm in self.held if arm.access == "uniform"]
+        return models.errors(self.model, held)
+
     def tps(self, x_ratio: float, device: Device) -> float:
         """Return the predicted transactions per second under uniform access."""
         return self.model.tps(max(0.0, 1 - x_ratio), device)
 
     def interval(self, x_ratio: float, device: Device) -> stats.Interval:
         """Return the prediction with an interval from the errors on held-out arms."""
-        return models.prediction(self.tps(x_ratio, device), self.log_errors)
+        return models.prediction(self.tps(x_ratio, device), self.uniform_log_errors)
 
     def gain(self, to: tuple[float, Device], of: tuple[float, Device]) -> stats.Interval:
         """Return the ratio of two predictions, whose errors are taken as independent."""
-        wider = [error * math.sqrt(2) for error in self.log_errors]
+        wider = [error * math.sqrt(2) for error in self.uniform_log_errors]
         return models.prediction(self.tps(*to) / self.tps(*of), wider)
 
 
@@ -149,14 +156,10 @@ def _arms(runs: RunSet, server: str, mode: str) -> list[Arm]:
             continue
         tps = stats.geometric_mean(values).estimate
         x_ratio, device = float(run.factors["pool_ratio"]), str(run.factors["device"])
-        miss = misses.miss_ratio(
-            str(run.factors["distribution"]),
-            x_ratio,
-            _PAGES,
-            run.conditions["dataset"]["rows"],
-        )
+        access, rows = str(run.factors["distribution"]), run.conditions["dataset"]["rows"]
+        miss = misses.miss_ratio(access, x_ratio, _PAGES, rows)
         point = Point(tps, miss, calibrated(runs, device))
-        result.append(Arm(str(case), device, x_ratio, tps, point))
+        result.append(Arm(str(case), device, access, x_ratio, tps, point))
     order = _order(runs)
     return sorted(result, key=lambda arm: (order.index(arm.device), arm.x_ratio))
 

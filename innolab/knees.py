@@ -18,7 +18,9 @@ NEAR = 1.1
 
 
 def crossing(curve: Mapping[float, float], tps: float) -> float | None:
-    """Return the least pool / data from which a curve stays at or above a throughput, or None.
+    """Return the least pool / data from which a curve stays at or above a throughput.
+
+    None where it never is, or never is below: then its levels do not hold the point.
 
     Parameters
     ----------
@@ -32,13 +34,11 @@ def crossing(curve: Mapping[float, float], tps: float) -> float | None:
     points = sorted(curve.items())
     if not points or points[-1][1] < tps:
         return None
-    at = points[-1][0]
     for (high_x, high), (low_x, low) in itertools.pairwise(reversed(points)):
         if low < tps:
             share = math.log(tps / low) / math.log(high / low)
             return low_x + share * (high_x - low_x)
-        at = low_x
-    return at
+    return None
 
 
 def value(curve: Mapping[float, float], x_ratio: float) -> float | None:

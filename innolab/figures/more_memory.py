@@ -45,7 +45,7 @@ def sweep(
         axis.set_xlabel("buffer pool / data")
         if len(of):
             axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        _plain(axis.yaxis)
     axes[0].set_ylabel("transactions per second (log scale)")
     handles, labels = axes[0].get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
@@ -61,6 +61,12 @@ def sweep(
         _alt_of_sweep(plotted, servers, words),
         folder,
     )
+
+
+def _plain(axis: Any) -> None:
+    """Write ticks as plain numbers, and none between the decades."""
+    axis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.set_minor_formatter(lambda value, _: "")
 
 
 def _devices(runs: RunSet) -> list[str]:
@@ -167,7 +173,7 @@ def ratios(found: list[Verdict], servers: list[str], folder: Path) -> Figure:
     axis.invert_yaxis()
     if len(plotted):
         axis.set_xscale("log")
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    _plain(axis.xaxis)
     axis.set_xlabel("ratio of throughputs (log scale)")
     axis.legend(fontsize=8, loc="lower right")
     said = "; ".join(f"{r.claim} {r.ratio:.3g} on {r.server}" for r in plotted.itertuples())
@@ -209,9 +215,10 @@ def accuracy(found: list[Forecast], folder: Path) -> Figure:
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.legend(fontsize=8)
-    for place in (axis.xaxis, axis.yaxis):
-        place.set_major_formatter(lambda value, _: f"{value:,g}")
-        place.set_minor_formatter(lambda value, _: "")
+        low, high = axis.get_ylim()
+        axis.set_yticks([tick for tick in (0.1, 0.25, 0.5, 1, 2, 4, 10) if low <= tick <= high])
+    _plain(axis.xaxis)
+    _plain(axis.yaxis)
     axis.set_xlabel("measured transactions per second (log scale)")
     axis.set_ylabel("predicted / measured (log scale)")
     ratio = plotted.predicted_tps / plotted.measured_tps
@@ -243,7 +250,7 @@ def skew(runs: RunSet, servers: list[str], folder: Path) -> Figure:
         axis.set_xlabel("buffer pool / data")
         if len(plotted):
             axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        _plain(axis.yaxis)
     axes[0].set_ylabel("transactions per second (log scale)")
     axes[0].legend(fontsize=8)
     said = "; ".join(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from innolab import validity
+from innolab import stats, validity
 from innolab.claims import Verdict
 from innolab.runs import Result, RunSet
 from innolab.units import bytes_text, seconds_text
@@ -207,3 +207,14 @@ def provenance(runs: RunSet, spec_sha256: str) -> Table:
         "time in trials": ", ".join(f"{k} {seconds_text(v)}" for k, v in sorted(total.items())),
     }
     return Table([{"fact": k, "value": v} for k, v in rows.items()])
+
+
+def interval(found: stats.Interval) -> str:
+    """Return an estimate with its interval, as many digits as they bear."""
+    if found.low != found.low or found.low == found.high:
+        return _number(found.estimate)
+    return f"{_number(found.estimate)} ({_number(found.low)} to {_number(found.high)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,18 +1,16 @@
 """The tables and sentences of the study more-memory."""
 
 import json
-import math
-import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from innolab import claims, knees, stats
 from innolab.devices import HOST, Calibration, profiles
-from innolab.forecast import MODES, Forecast, options, pieces, profiled
+from innolab.forecast import MODES
 from innolab.runs import Run, RunSet
-from innolab.studies.more_memory import LEVELS, MemoryParameters
-from innolab.tables import Table, Text
+from innolab.studies.more_memory import LEVELS
+from innolab.tables import Table, Text, interval
 from innolab.units import bytes_text
 
 # What a claim of A2 to A4 says of the curve: the throughput at A over that at C, if throughput
@@ -212,7 +210,7 @@ def _found(points_: Mapping[str, stats.Interval], name: str) -> str:
     return interval(points_[name]) if name in points_ else "not within the levels"
 
 
-def skewed(runs: RunSet) -> Table:
+def skewed(runs: RunSet) -> Table | Text:
     """Return read-only transactions per second by level and access, on the first device."""
     device = next(
         (str(r.factors["device"]) for r in runs.runs if r.factors["distribution"] != "uniform"),
@@ -221,17 +219,26 @@ def skewed(runs: RunSet) -> Table:
     found = [
         d for d in ("uniform", "special", "pareto", "zipf") if d in runs.levels("distribution")
     ]
+    levels = {_level(run) for run in runs.runs if run.factors["distribution"] != "uniform"}
+    if not levels:
+        return Text(["No arm with skewed access at this scale."])
     return _by_level(
         runs,
         {f"{device}, {name}": (device, name) for name in found},
         lambda arm: _values(runs, "read_only_tps", arm),
+        [level for level in LEVELS if level in levels],
     )
 
 
-def _by_level(runs: RunSet, columns: Mapping[str, tuple[str, str]], values: Any) -> Table:
+def _by_level(
+    runs: RunSet,
+    columns: Mapping[str, tuple[str, str]],
+    values: Callable[[dict[str, str]], list[float]],
+    levels: Sequence[str] = tuple(LEVELS),
+) -> Table:
     rows = []
     for server in runs.levels("server"):
-        for level in LEVELS:
+        for level in levels:
             row: dict[str, Any] = {}
             for column, (device, distribution) in columns.items():
                 case = f"{device}/{distribution}/{level}"
@@ -255,7 +262,8 @@ def costs(runs: RunSet, mode: str) -> Table:
             for level in LEVELS:
                 arm = {"server": server, "case": f"{device}/uniform/{level}"}
                 if _values(runs, f"{mode}_tps", arm):
-                    rows.append({**arm, **_cost(runs, mode, arm)})
+                    head = {"server": server, "device": device, "level": level}
+                    rows.append({**head, **_cost(runs, mode, arm)})
     return Table(rows)
 
 
@@ -282,117 +290,3 @@ def _cost(runs: RunSet, mode: str, arm: Mapping[str, Any]) -> dict[str, str]:
         "sysbench's CPU": f"{generator:.0%}",
         "steady": f"{reached} of {len(of)}",
     }
-
-
-def constants(found: Sequence[Forecast]) -> Table | Text:
-    """Return the models' constants and what they were fitted on."""
-    if not found:
-        return _no_model()
-    return Table(
-        [
-            {
-                "server": f.server,
-                "load": f.mode,
-                "CPU ceiling (tps)": f"{f.model.cpu_tps:,.0f}, measured at {f.plateau}",
-                "pages a transaction": f"{f.model.reads:.1f}",
-                "CPU a page (us)": f"{f.model.miss_cpu_s * 1e6:.0f}",
-                "writes a transaction": f"{f.model.writes:.1f}" if f.mode == "read_write" else "",
-                "fitted on": ", ".join(arm.case for arm in f.fitted),
-            }
-            for f in found
-        ]
-    )
-
-
-def errors(found: Sequence[Forecast]) -> Table | Text:
-    """Return how far predictions of held-out arms are off: median and worst."""
-    rows = []
-    for f in found:
-        if f.held:
-            sizes = [abs(error) for error in f.log_errors]
-            worst = f.held[sizes.index(max(sizes))]
-            rows.append(
-                {
-                    "server": f.server,
-                    "load": f.mode,
-                    "held-out arms": len(sizes),
-                    "median error": f"{math.exp(statistics.median(sizes)) - 1:.0%}",
-                    "worst error": f"{math.exp(max(sizes)) - 1:.0%}",
-                    "worst at": worst.case,
-                }
-            )
-    return Table(rows) if rows else _no_model()
-
-
-def _no_model() -> Text:
-    return Text(
-        [
-            "No model: it is fitted on arms of a slow and of a fast device, and they are not all "
-            "here. Two constants fitted on one device alone would say nothing of another."
-        ]
-    )
-
-
-# The original's sizes in GB, and ones that no machine of its time could hold.
-_ORIGINAL = [
-    ("A", 18, (2, 6, 12, 16.2, 18, 22), "raid10-8x15k"),
-    ("A", 18, (2, 6, 12, 16.2, 18, 22), "fusionio-320"),
-    ("B", 314, (120, 250), "fusionio-320"),
-    ("", 1000, (64, 128, 256, 512, 1000), "raid10-8x15k"),
-    ("", 1000, (64, 128, 256, 512, 1000), "fusionio-320"),
-]
-
-
-def extrapolation(found: Sequence[Forecast]) -> Table | Text:
-    """Return modelled throughput at the original sizes and at 1 TB, with intervals."""
-    if not found:
-        return _no_model()
-    return Table(
-        [
-            {
-                "study": study,
-                "data (GB)": data,
-                "pool (GB)": f"{pool:g}",
-                "device": f"{pieces(device, data)} x {device}",
-                **{
-                    f"{f.server}, {f.mode} (tps, modelled)": interval(
-                        f.interval(pool / data, profiled(device, pieces(device, data)))
-                    )
-                    for f in found
-                },
-            }
-            for study, data, sizes, device in _ORIGINAL
-            for pool in sizes
-        ]
-    )
-
-
-def what_to_buy(found: Sequence[Forecast], parameters: Mapping[str, Any]) -> Table | Text:
-    """Return modelled throughput of each option, its gain, and what a gain costs where known."""
-    if not found:
-        return _no_model()
-    asked = MemoryParameters.model_validate(dict(parameters))
-    first, *_ = chosen = options(asked)
-    now = (first.x_ratio, profiled(first.device, first.count))
-    rows = []
-    for option in chosen:
-        here = (option.x_ratio, profiled(option.device, option.count))
-        row: dict[str, Any] = {"option": option.name}
-        for f in found:
-            gain = "" if option is first else f"; {interval(f.gain(here, now))} times"
-            row[f"{f.server}, {f.mode} (tps, modelled)"] = interval(f.interval(*here)) + gain
-        if asked.price_memory_gb is not None or asked.price_devices:
-            row["price"] = "unknown" if option.price is None else f"{option.price:,.0f}"
-        rows.append(row)
-    return Table(rows)
-
-
-def interval(found: stats.Interval) -> str:
-    """Return an estimate with its interval, as many digits as they bear."""
-    if found.low != found.low or found.low == found.high:
-        return _number(found.estimate)
-    return f"{_number(found.estimate)} ({_number(found.low)} to {_number(found.high)})"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
