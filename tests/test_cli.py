@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 _RUN = ("run", "multi-buffer-pool", "--scale", "smoke")
 _BAD = {
-    "study": (("run", "nosuch"), "There are: multi-buffer-pool"),
+    "study": (("run", "nosuch"), "There are: more-memory, multi-buffer-pool"),
     "parameter": ((*_RUN, "-p", "threads=3"), "'threads' is unknown"),
     "no value": ((*_RUN, "-p", "threads"), "write it as NAME=VALUE"),
     "scale": (("run", "multi-buffer-pool", "--scale", "huge"), "'smoke', 'quick' or 'paper'"),

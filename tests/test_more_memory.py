@@ -90,6 +90,22 @@ def test_a_scale_changes_sizes_and_no_ratio(scale: str) -> None:
     assert asked["innodb_buffer_pool_size"] / table == pytest.approx(1 / 3, rel=0.03)
 
 
+@pytest.mark.parametrize("device", [*devices.profiles(), "host"])
+def test_every_device_can_be_tried_alone_at_smoke(device: str) -> None:
+    parameters = check_parameters(STUDY, {"scale": "smoke", "devices": [device]})
+    loads = {arm["load"] for arm in STUDY.arms(parameters, "b")}
+    assert loads == {"read_only", "read_write"} or device == "fusionio-320"
+
+
+def test_the_plan_that_is_printed_is_the_one_that_runs(
+    env: dict[str, str], innolab: Innolab
+) -> None:
+    done = innolab("plan", "more-memory", "--scale", "smoke", "-p", "devices=host,x25-e", **env)
+    assert done.returncode == 0, done.stderr
+    assert "host/uniform/C" in done.stdout
+    assert "x25-e" not in done.stdout
+
+
 @needs_root
 def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
     env: dict[str, str], innolab: Innolab
