@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import devices, disk, host, measure, studies
+from innolab import datasets, devices, disk, host, measure, studies
+from innolab.errors import InnolabError
 from innolab.loads import fio
 from innolab.runs import RunLog
+from innolab.studies import more_memory
 from innolab.study import check_parameters
 from innolab.units import bytes_text
 
@@ -83,8 +85,6 @@ def test_the_sweep_has_every_level_that_the_claims_need() -> None:
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
 def test_a_scale_changes_sizes_and_no_ratio(scale: str) -> None:
     parameters = check_parameters(STUDY, {"scale": scale})
-    from innolab.studies import more_memory
-
     table = more_memory.rows_of(parameters) * 247
     asked = more_memory.settings(parameters, 1 / 3, table)
     assert asked["innodb_buffer_pool_size"] / table == pytest.approx(1 / 3, rel=0.03)
@@ -263,11 +263,29 @@ def test_a_device_is_held_to_its_profile_and_a_faster_one_is_found_out(folder: P
 
 
 @needs_root
+def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> None:
+    source = folder / "source"
+    (source / "data" / "innolab").mkdir(parents=True)
+    (source / "data" / "innolab" / "t.ibd").write_bytes(bytes(100))
+    big = source / "data" / "big"
+    with host.measuring_alone():
+        made = disk.raise_disk(folder / "disk", 400 * 1024**2)
+        try:
+            with big.open("wb") as file:
+                file.write(os.urandom(2**20) * 500)
+            kept = datasets.Dataset(source, {})
+            with pytest.raises(InnolabError, match="No space left"):
+                datasets.Clone(kept, made.data / "clone")
+            big.unlink()
+            assert datasets.Clone(kept, made.data / "clone").data.is_dir()
+        finally:
+            disk.lower_disk(folder / "disk")
+
+
+@needs_root
 def test_a_disk_that_cannot_be_made_is_told_in_words(folder: Path) -> None:
     (folder / "disk").mkdir()
     (folder / "disk" / "mine.txt").write_text("not to be lost")
-    from innolab.errors import InnolabError
-
     with host.measuring_alone(), pytest.raises(InnolabError, match="could not be made present"):
         disk.raise_disk(folder / "disk", 400 * 1024**2)
     assert (folder / "disk" / "mine.txt").read_text() == "not to be lost"
