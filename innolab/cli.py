@@ -171,7 +171,9 @@ def compare(first: ReportName, second: ReportName) -> None:
     from innolab.report import compare as comparing
     from innolab.report import folders
 
-    ratios, changed = comparing.compare(folders.find(first), folders.find(second))
+    others, ratios, changed = comparing.compare(folders.find(first), folders.find(second))
+    for difference in others:
+        print(f"Not the same beside what was measured: {difference}.")
     for row in ratios:
         ratio = row["ratio"]
         print(

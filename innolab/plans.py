@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from innolab import files
 from innolab.errors import InputError
 from innolab.study import Study, check_parameters, plan
 
@@ -72,9 +73,7 @@ class Plan:
 
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""
-        part = folder / (PLAN_FILE + ".part")
-        part.write_text(json.dumps(self.__dict__, indent=1) + "\n")
-        part.rename(folder / PLAN_FILE)
+        files.write(folder / PLAN_FILE, json.dumps(self.__dict__, indent=1) + "\n")
 
 
 def plan_keys(study: Study, chosen: Plan) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from innolab import files
 from innolab.errors import InnolabError
 from innolab.study import Factors, Study, trial_key
 
@@ -289,9 +290,7 @@ def store_variables(folder: Path, variables: Mapping[str, str]) -> str:
     path = folder / "variables" / f"{digest}.json"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(text)
-        part.rename(path)
+        files.write(path, text)
     return digest
 
 

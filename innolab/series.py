@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from innolab import host
+from innolab import files, host
 from innolab.errors import InnolabError
 
 PERIOD_S = 1.0
@@ -96,6 +96,5 @@ def write(rows: list[dict[str, float]], path: Path) -> None:
     counters = [name for name in frame.columns if name in COUNTERS]
     frame[counters] -= frame[counters].iloc[0]
     path.parent.mkdir(exist_ok=True)
-    part = path.with_suffix(".part")
-    frame.to_parquet(part, index=False)
-    part.rename(path)
+    with files.replaced(path) as part:
+        frame.to_parquet(part, index=False)

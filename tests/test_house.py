@@ -20,7 +20,7 @@ from innolab import claims, cli, studies
 
 # From the ground up. A module may import those of lower floors, and of its own floor.
 FLOORS = [
-    ["errors", "units", "clock", "itself"],
+    ["errors", "units", "clock", "itself", "files"],
     ["stats", "host", "study", "pagecache", "series", "steady", "misses", "models"],
     ["devices", "tools", "disk"],
     ["builds", "server", "counters", "datasets", "loads"],

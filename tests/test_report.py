@@ -249,6 +249,18 @@ def test_rendering_anew_makes_a_new_version_from_the_same_runs(
     assert f"{made.name}/index.html" in index
 
 
+def test_comparing_tells_of_another_host_and_another_binary(innolab: Innolab, folder: Path) -> None:
+    other = folder / _kept().name
+    shutil.copytree(_kept(), other)
+    body = manifest.read(other)
+    body["hosts"][0]["kernel"] = "0.0.1"
+    body["builds"]["mysql-9.7"]["sha256"] = "0" * 64
+    (other / "manifest.json").write_text(json.dumps(body))
+    said = innolab("compare", str(_kept()), str(other)).stdout
+    assert "the hosts differ in kernel." in said
+    assert "mysql-9.7 is another binary in each." in said
+
+
 def test_the_index_lists_what_is_damaged(innolab: Innolab, folder: Path) -> None:
     copy = folder / "multi-buffer-pool" / "2026-01-31-1"
     shutil.copytree(_kept(), copy)

@@ -7,13 +7,15 @@ from typing import Any
 from innolab import stats, studies
 from innolab.errors import InputError
 from innolab.plans import Plan
-from innolab.report import render
+from innolab.report import manifest, render
 from innolab.runs import RunSet
 from innolab.study import Study
 
 
-def compare(first: Path, second: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return a row for each arm and metric of the study, and a row for each verdict that changed.
+def compare(
+    first: Path, second: Path
+) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what else differs, a row for each arm and metric, and one for each changed verdict.
 
     A ratio is the second report's over the first's, with an interval for unpaired samples.
 
@@ -35,7 +37,24 @@ def compare(first: Path, second: Path) -> tuple[list[dict[str, Any]], list[dict[
         )
     study = studies.find(plans[0].study)
     sets = [RunSet.read(study, folder).valid for folder in (first, second)]
-    return _ratios(study, *sets), _changed(first, second)
+    return _other_differences(first, second), _ratios(study, *sets), _changed(first, second)
+
+
+def _other_differences(first: Path, second: Path) -> list[str]:
+    """Return in words how hosts and builds differ: a ratio then tells of them too."""
+    old, new = manifest.read(first), manifest.read(second)
+    hosts = [{json.dumps(host, sort_keys=True) for host in body["hosts"]} for body in (old, new)]
+    said = [] if hosts[0] == hosts[1] else [_host_difference(old["hosts"][0], new["hosts"][0])]
+    for name in sorted(old["builds"].keys() & new["builds"].keys()):
+        digests = [body["builds"][name]["sha256"] for body in (old, new)]
+        if digests[0] != digests[1]:
+            said.append(f"{name} is another binary in each")
+    return said
+
+
+def _host_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
+    return f"the hosts differ in {', '.join(names) or 'number'}"
 
 
 def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]:

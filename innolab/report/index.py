@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from innolab import studies
+from innolab import files, studies
 from innolab.errors import InnolabError, InputError
 from innolab.report import folders, manifest, render
 
@@ -36,9 +36,7 @@ def write() -> Path:
     path = folders.reports_folder() / "index.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(page)
-        part.rename(path)
+        files.write(path, page)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror}). Make its folder writable, or name "

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from innolab import files
 from innolab.errors import InnolabError
 from innolab.itself import own_facts
 from innolab.plans import Plan
@@ -33,7 +34,7 @@ def seal(
         "files": digests(folder),
     }
     body["seal"] = seal_of(body)
-    (folder / folders.MANIFEST_FILE).write_text(json.dumps(body, indent=1) + "\n")
+    files.write(folder / folders.MANIFEST_FILE, json.dumps(body, indent=1) + "\n")
     final = folder.with_name(version)
     if final.exists():
         raise InnolabError(f"{final} exists already, and reports are never overwritten.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from innolab import claims, tables
+from innolab import claims, files, tables
 from innolab.errors import InnolabError
 from innolab.plans import Plan
 from innolab.report import folders
@@ -37,15 +37,15 @@ def render(study: Study, folder: Path, source: Path | None = None) -> None:
     runs = RunSet.read(study, folder)
     write_verdicts(runs, plan, folder)
     notebook = execute(source or NOTEBOOKS / f"{study.name}.ipynb", plan, folder)
-    _write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
-    _write(folder / PAGE_FILE, page(notebook, study, plan, runs, folders.version_of(folder)))
+    files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
+    files.write(folder / PAGE_FILE, page(notebook, study, plan, runs, folders.version_of(folder)))
 
 
 def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
     """Write verdicts.json."""
     found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
     body = [v.model_dump() for v in found]
-    _write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+    files.write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
 
 
 def execute(source: Path, plan: Plan, folder: Path) -> Any:
@@ -157,9 +157,3 @@ def _colour_verdicts(body: str) -> str:
     for word in ("reproduced", "contradicted", "inconclusive", "not-run"):
         body = body.replace(f"<td>{word}:", f'<td><b class="{word}">{word}</b>')
     return body
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.rename(path)
