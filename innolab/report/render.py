@@ -15,9 +15,13 @@ from innolab.plans import Plan
 from innolab.report import folders
 from innolab.runs import RunSet
 from innolab.study import Study
+from innolab.tables import more_memory
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATES = Path(__file__).parent / "templates"
+# More claims than these are named at the top of a page without their sentences.
+_MOST_CLAIMS = 20
+_HEADLINES = {"more-memory": more_memory.headline}
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 
@@ -125,14 +129,20 @@ def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) ->
         "version": version,
         "scale": plan.parameters["scale"],
         "alert": _alert(runs, plan),
-        "short": tables.answer(
-            claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
-        ).lines,
+        "short": _short(runs, plan),
         "style": (TEMPLATES / "style.css").read_text(),
         "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }
     body, _ = exporter.from_notebook_node(notebook, resources={"innolab": facts})
     return _colour_verdicts(body)
+
+
+def _short(runs: RunSet, plan: Plan) -> list[str]:
+    """Return what a reader in haste must see: the study's own numbers, then its verdicts."""
+    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
+    headline = _HEADLINES.get(plan.study)
+    brief = len({v.claim for v in found}) > _MOST_CLAIMS
+    return [*(headline(runs) if headline else []), *tables.answer(found, brief=brief).lines]
 
 
 def _alert(runs: RunSet, plan: Plan) -> str | None:

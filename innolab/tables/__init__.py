@@ -135,8 +135,11 @@ def _verdict(v: Verdict) -> str:
     return f"{v.verdict}: {v.estimate:.3g}{ends}, n = {v.n}{care}"
 
 
-def answer(found: Sequence[Verdict]) -> Text:
-    """Return what became of the claims in words: a line a verdict, and one where servers differ."""
+def answer(found: Sequence[Verdict], *, brief: bool = False) -> Text:
+    """Return what became of the claims in words: a line a verdict, and one where servers differ.
+
+    In brief, claims are named alone: the sentences of many would hide what is said.
+    """
     claims_: dict[str, list[Verdict]] = {}
     for v in found:
         claims_.setdefault(v.claim, []).append(v)
@@ -148,14 +151,16 @@ def answer(found: Sequence[Verdict]) -> Text:
         lead = _LEADS[judged[0].verdict if alike else "mixed"]
         which = _standing(of_claim[0]) + ("" if alike else _by_server(judged))
         lines[lead].setdefault(of_claim[0].says, []).append(which)
-    said = [f"{lead}: {_listed(sentences)}." for lead, sentences in lines.items() if sentences]
+    said = [
+        f"{lead}: {_listed(sentences, brief)}." for lead, sentences in lines.items() if sentences
+    ]
     doubted = sorted({v.claim for v in found if v.caveat})
     if doubted:
-        said.append(f"Read with care: {', '.join(doubted)}, because {_caveats(found)}.")
+        which = f"{len(doubted)} of {len(claims_)} claims" if brief else ", ".join(doubted)
+        said.append(f"Read with care: {which}, because {_caveats(found)}.")
     return Text(said)
 
 
-_MOST_SENTENCES = 12
 _LEADS = {
     "reproduced": "Reproduced on every server that ran",
     "contradicted": "Contradicted on every server that ran",
@@ -171,9 +176,9 @@ def _standing(v: Verdict) -> str:
     )
 
 
-def _listed(sentences: Mapping[str, Sequence[str]]) -> str:
-    """Return sentences with their claims; where there are many, a line would hide them all."""
-    if len(sentences) > _MOST_SENTENCES:
+def _listed(sentences: Mapping[str, Sequence[str]], brief: bool) -> str:
+    """Return sentences with their claims, or the claims alone."""
+    if brief:
         return "; ".join(which for of in sentences.values() for which in of)
     return "; ".join(f"{says} ({'; '.join(of)})" for says, of in sentences.items())
 

@@ -66,19 +66,10 @@ def conflicts(runs: RunSet, servers: Sequence[str]) -> Table:
     )
     for server in servers:
         for mode in MODES:
-            found = _ratio(runs, server, f"{mode}_tps", "A", "C")
+            here = _of(runs, server)
+            found = _gain(here, f"{mode}_tps", "raid10-8x15k/uniform/A", _C) or "not measured"
             rows.append({"published": f"measured, {server}, {mode}", "implies for A over C": found})
     return Table(rows)
-
-
-def _ratio(runs: RunSet, server: str, metric: str, of: str, to: str) -> str:
-    here = runs.valid.where(lambda run: run.factors["server"] == server)
-    top, bottom = here.pairs(
-        metric,
-        {"case": f"raid10-8x15k/uniform/{of}"},
-        {"case": f"raid10-8x15k/uniform/{to}"},
-    )
-    return interval(stats.paired_ratio(top, bottom)) if top else "not measured"
 
 
 def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
@@ -181,6 +172,43 @@ def throughput(runs: RunSet, mode: str) -> Table:
         {device: (device, "uniform") for device in _devices(runs)},
         lambda arm: _values(runs, f"{mode}_tps", arm),
     )
+
+
+def headline(runs: RunSet) -> list[str]:
+    """Return the question's answer in measured numbers, a sentence for each server and load."""
+    said = []
+    for server in runs.levels("server"):
+        for load in MODES:
+            here = _of(runs, server)
+            values = here.values(f"{load}_tps", case="raid10-8x15k/uniform/C")
+            gains = {words: _gain(here, f"{load}_tps", *of) for words, of in _HEADLINE.items()}
+            if values and all(gains.values()):
+                at = stats.geometric_mean(list(values.values())).estimate
+                said.append(
+                    f"{server}, {load}: with a third of the data in memory RAID10 gives "
+                    f"{at:,.0f} transactions a second. "
+                    + "; ".join(f"{words} {gain} times" for words, gain in gains.items())
+                    + "."
+                )
+    return said
+
+
+_C = "raid10-8x15k/uniform/C"
+_HEADLINE = {
+    "Twice the memory gives": ("raid10-8x15k/uniform/2C", _C),
+    "memory for all data": ("raid10-8x15k/uniform/A", _C),
+    "X25-E instead": ("x25-e/uniform/C", _C),
+    "FusionIO instead": ("fusionio-320/uniform/C", _C),
+    "a tenth less memory than the data needs costs": (
+        "raid10-8x15k/uniform/A",
+        "raid10-8x15k/uniform/0.9A",
+    ),
+}
+
+
+def _gain(runs: RunSet, metric: str, of: str, to: str) -> str:
+    top, bottom = runs.pairs(metric, {"case": of}, {"case": to})
+    return interval(stats.paired_ratio(top, bottom)) if top else ""
 
 
 def points(runs: RunSet) -> Table:
@@ -290,3 +318,7 @@ def _cost(runs: RunSet, mode: str, arm: Mapping[str, Any]) -> dict[str, str]:
         "sysbench's CPU": f"{generator:.0%}",
         "steady": f"{reached} of {len(of)}",
     }
+
+
+def _of(runs: RunSet, server: str) -> RunSet:
+    return runs.valid.where(lambda run: run.factors["server"] == server)
