@@ -77,6 +77,27 @@ def test_published_values_on_memory_are_those_of_the_seeds() -> None:
     assert heads == {"A1", "A2", "A3", "A4", "A5", "A6", "B1", "B2", "H1", "H2", "H3", "H4"}
 
 
+@pytest.mark.parametrize(("pages", "verdict"), [(1.0, "inconclusive"), (0.02, "contradicted")])
+def test_a_pool_that_has_not_settled_contradicts_nothing(pages: float, verdict: str) -> None:
+    """Half of the data in memory at half of the throughput: H3 is wrong, if the pool was ready."""
+    study = studies.find("more-memory")
+    runs = []
+    for trial in planned(study, ["x"], replicates=3):
+        if trial.factors["load"] == "read_only":
+            case = str(trial.factors["case"])
+            slow = case == "raid10-8x15k/special/0.5A"
+            metrics = {
+                "read_only_tps": (500.0 if slow else 1000.0) + trial.block,
+                "read_only_pages_read_per_tx": pages if "/special/" in case else 13.0,
+            }
+            runs.append(made_run(study, trial, metrics=metrics))
+    [h3] = [
+        v for v in claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {}) if v.claim == "H3"
+    ]
+    assert h3.verdict == verdict
+    assert ("had not settled" in h3.reason) == (verdict == "inconclusive")
+
+
 def test_every_claim_of_the_study_is_there() -> None:
     heads = {claim.id.split("-")[0] for claim in _claims()}
     assert heads == {"F1", "F2", "F3", "F4", "F5", "H8", "H10"}
