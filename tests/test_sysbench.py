@@ -1,12 +1,17 @@
 """sysbench's words and its output, read from captures of real runs of release 1.0.20."""
 
+import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import ROOT
+from scipy.stats import chisquare
 
+from innolab import misses, tools
 from innolab.errors import InnolabError
 from innolab.loads import sysbench, sysbench_output
 from innolab.loads.sysbench import Workload
@@ -73,3 +78,28 @@ def test_the_distribution_is_always_explicit(
     assert "--rand-seed=7" in words
     own_script = words[1].endswith("zipf.lua")
     assert own_script == (distribution == "zipf")
+
+
+@pytest.mark.integration
+def test_our_script_draws_from_zipfs_law(tmp_path: Path) -> None:
+    """Of a real sysbench: 300,000 ids in twenty bins, against the law that the model takes."""
+    script = tmp_path / "draw.lua"
+    script.write_text(
+        f'dofile("{Path(sysbench.__file__).with_name("zipf.lua")}")\n'
+        "prepare_statements = nil\n"
+        "function thread_init() end\n"
+        "function thread_done() end\n"
+        "function event() for i = 1, 1000 do print(sysbench.rand.default(1, 100000)) end end\n"
+    )
+    words = [tools.path("sysbench"), str(script), "--rand-seed=1", "--events=300", "--time=0"]
+    said = subprocess.run(
+        [*words, "run"], capture_output=True, text=True, cwd="/",
+        env={**os.environ, "INNOLAB_OLTP": "oltp_read_only"},
+    ).stdout  # fmt: skip
+    drawn = [int(line) for line in said.splitlines() if line.isdigit()]
+    assert len(drawn) == 300_000
+    assert min(drawn) >= 1
+    assert max(drawn) <= 100_000
+    counts = np.bincount([(n - 1) * 20 // 100_000 for n in drawn], minlength=20)
+    law = misses.popularity("zipf", 20, 100_000)
+    assert chisquare(counts, law * len(drawn)).pvalue > 0.001
