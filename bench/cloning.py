@@ -6,8 +6,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from bench.common import build, tool
-from innolab import datasets, host, pagecache, studies
+from bench.common import build
+from innolab import datasets, host, pagecache, studies, tools
 from innolab.study import check_parameters
 from innolab.workshop import base_settings_file
 
@@ -35,7 +35,7 @@ def against_fio(place: Path) -> tuple[list[float], list[float]]:
 
 
 def _fio(place: Path, size: int) -> float:
-    words = [tool("fio"), "--name=write", f"--filename={place}/fio", "--rw=write", "--bs=1M",
+    words = [tools.path("fio"), "--name=write", f"--filename={place}/fio", "--rw=write", "--bs=1M",
              f"--size={size}", "--end_fsync=1", "--output-format=json"]  # fmt: skip
     told = subprocess.run(words, capture_output=True, text=True, check=True)
     (place / "fio").unlink()

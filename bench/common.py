@@ -22,14 +22,6 @@ def build() -> Build:
     return found
 
 
-def tool(name: str) -> str:
-    """Return the path of a tool that `make bench` brought."""
-    path = host.cache_folder() / "tools" / "bin" / name
-    if not path.exists():
-        raise InputError(f"The benchmarks need {name}. Run them with: make bench")
-    return str(path)
-
-
 @contextmanager
 def fresh_server(place: Path, **settings: str | int) -> Iterator[Server]:
     """Run the block with an empty server whose durability is off, as in loading a dataset."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.common import build
+from bench.common import MIB, build
 from innolab import counters, datasets, host, studies
 from innolab.bench import LOADED_PERIOD_S
 from innolab.counters import Counters
@@ -19,7 +19,6 @@ from innolab.workshop import base_settings_file
 
 PAIRS = 20
 WINDOW_S = 2
-MIB = 1024**2
 Pairs = tuple[list[float], list[float]]
 
 

@@ -4,8 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from bench.common import fresh_server, tool
-from innolab import host
+from bench.common import fresh_server
+from innolab import host, tools
 from innolab.errors import InnolabError
 from innolab.loads import sql
 from innolab.server import Server
@@ -33,7 +33,7 @@ def _ours(server: Server) -> float:
 
 
 def _client(server: Server) -> float:
-    words = [tool("mariadb"), "--no-defaults", f"--socket={server.socket}", "--user=root",
+    words = [tools.path("mariadb"), "--no-defaults", f"--socket={server.socket}", "--user=root",
              *_plugin_folder(), "--skip-ssl", "-vvv", "--execute", scan.SCAN]  # fmt: skip
     told = subprocess.run(words, capture_output=True, text=True)
     if not (found := re.search(r"1 row in set \((?:(\d+) min )?([\d.]+) sec\)", told.stdout)):
