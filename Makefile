@@ -14,10 +14,10 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test lint jupyter bench evaluate lock clean
+.PHONY: help setup report reports test lint jupyter lab lab-down bench evaluate lock clean
 
 help:  ## list these targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
 
 setup: $(VENV)/.ready  ## Python environment, MySQL builds and base my.cnf
 	@$(BIN)/ansible-playbook playbooks/workstation.yml
@@ -39,6 +39,12 @@ lint: $(VENV)/.ready  ## style and types
 
 jupyter: setup  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab --notebook-dir notebooks
+
+lab: $(VENV)/.ready  ## raise the QEMU lab: a host with eight slow disks to try site.yml on
+	@$(BIN)/ansible-playbook playbooks/lab.yml
+
+lab-down: $(VENV)/.ready  ## end the lab and delete its disks (its image stays)
+	@$(BIN)/ansible-playbook playbooks/lab.yml -e '{"lab_state": "absent"}'
 
 bench: setup  ## measure innolab itself, as ratios taken side by side
 	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
