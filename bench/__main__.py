@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import cloning, loading, sysbench, timing
-from innolab import host, stats
+from innolab import machine, stats
 from innolab.errors import InnolabError
 
 RESULTS = Path(__file__).parent / "results"
@@ -17,7 +17,10 @@ Pairs = tuple[list[float], list[float]]
 def main() -> None:
     """Run all, alone on this host, and keep the raw values."""
     kept = {}
-    with host.measuring_alone(), tempfile.TemporaryDirectory(dir=host.cache_folder()) as place:
+    with (
+        machine.measuring_alone(),
+        tempfile.TemporaryDirectory(dir=machine.cache_folder()) as place,
+    ):
         Path(place).chmod(0o755)
         for name, benchmark in BENCHMARKS.items():
             ours, theirs = benchmark(Path(place))

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from bench.common import build
-from innolab import datasets, host, pagecache, studies, tools
+from innolab import datasets, machine, pagecache, studies, tools
+from innolab.hosts.here import HERE
 from innolab.study import check_parameters
 from innolab.workshop import base_settings_file
 
@@ -18,7 +19,7 @@ def against_fio(place: Path) -> tuple[list[float], list[float]]:
     """Return bytes per second of ours, eviction included, and of fio with a final fsync."""
     study = studies.find("multi-buffer-pool")
     recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
-    cache = host.cache_folder()
+    cache = machine.cache_folder()
     prepared = datasets.obtain(recipe, build(), cache, base_settings_file(cache), lambda _: None)
     size = sum(file.stat().st_size for file in pagecache.files_under(prepared.data))
     rates: tuple[list[float], list[float]] = [], []
@@ -27,7 +28,7 @@ def against_fio(place: Path) -> tuple[list[float], list[float]]:
         subprocess.run(["cat", *map(str, pagecache.files_under(prepared.data))],
                        stdout=subprocess.DEVNULL, check=True)  # fmt: skip
         began = time.perf_counter()
-        clone = datasets.Clone(prepared, place / "clone")
+        clone = datasets.Clone(HERE, prepared, place / "clone")
         rates[0].append(size / (time.perf_counter() - began))
         shutil.rmtree(clone.data)
         rates[1].append(_fio(place, size))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from innolab import builds, host, server
+from innolab import builds, machine, server
 from innolab.builds import Build
 from innolab.errors import InputError
 from innolab.server import Server
@@ -16,7 +16,7 @@ MIB = 1024**2
 
 def build() -> Build:
     """Return today's MySQL."""
-    found = builds.find(host.cache_folder(), "mysql-9.7")
+    found = builds.find(machine.cache_folder(), "mysql-9.7")
     if not isinstance(found, Build):
         raise InputError(f"The benchmarks need mysql-9.7: {found.reason}")
     return found
@@ -25,7 +25,7 @@ def build() -> Build:
 @contextmanager
 def fresh_server(place: Path, **settings: str | int) -> Iterator[Server]:
     """Run the block with an empty server whose durability is off, as in loading a dataset."""
-    base = base_settings_file(host.cache_folder())
+    base = base_settings_file(machine.cache_folder())
     server.initialize(build(), place / "data", base)
     relaxed = {
         "innodb_flush_log_at_trx_commit": 0,

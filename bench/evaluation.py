@@ -15,9 +15,10 @@ from pathlib import Path
 from scipy.stats import binomtest
 
 from bench.common import build
-from innolab import datasets, disk, host, stats, studies
+from innolab import datasets, disk, machine, stats, studies
 from innolab.devices import Profile
 from innolab.errors import InnolabError
+from innolab.hosts.here import HERE
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.server import Server
@@ -51,7 +52,7 @@ class Place:
             "innodb_flush_method": "O_DIRECT",
         }
         workload = Workload("read_only", self.rows, 16, "uniform", seed)
-        base = base_settings_file(host.cache_folder())
+        base = base_settings_file(machine.cache_folder())
         profile = Profile("limited", iops, iops, None, None, None, "", "")
         server = Server(build(), self.clone.data, self.folder, base, settings, self.made.cgroup)
         with server:
@@ -97,15 +98,15 @@ def main() -> None:
     """Measure, alone on this host, keep the raw values and print the rates."""
     study = studies.find("more-memory")
     recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
-    cache = host.cache_folder()
+    cache = machine.cache_folder()
     # The sessions' own folder: what a killed evaluation leaves there, the next session removes.
     folder = cache / datasets.WORK
-    with host.measuring_alone():
+    with machine.measuring_alone():
         base = base_settings_file(cache)
         prepared = datasets.obtain(recipe, build(), cache, base, lambda _: None)
         made = disk.raise_disk(folder / "disk", 900 * MIB)
         try:
-            clone = datasets.Clone(prepared, made.data / "clone")
+            clone = datasets.Clone(HERE, prepared, made.data / "clone")
             place = Place(made, clone, prepared.facts["rows"], folder / "run")
             repetitions = measure(place)
         finally:

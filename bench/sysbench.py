@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.common import MIB, build
-from innolab import counters, datasets, host, studies
+from innolab import counters, datasets, machine, studies
 from innolab.bench import LOADED_PERIOD_S
 from innolab.counters import Counters
+from innolab.hosts.here import HERE
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.series import Sampler
@@ -33,7 +34,7 @@ def with_collectors(place: Path) -> Pairs:
     with loaded_server(place) as (server, workload):
 
         def collected() -> float:
-            with Counters(server) as ours, Sampler(server.pid, LOADED_PERIOD_S, ours.read):
+            with Counters(server) as ours, Sampler(HERE, server.pid, LOADED_PERIOD_S, ours.read):
                 return _ours(server, workload)
 
         return _pairs(collected, lambda: _ours(server, workload))
@@ -44,9 +45,9 @@ def loaded_server(place: Path) -> Iterator[tuple[Server, Workload]]:
     """Run the block with a server whose pool holds the whole table: the CPUs are the bound."""
     study = studies.find("more-memory")
     recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
-    cache = host.cache_folder()
+    cache = machine.cache_folder()
     prepared = datasets.obtain(recipe, build(), cache, base_settings_file(cache), lambda _: None)
-    clone = datasets.Clone(prepared, place / "clone")
+    clone = datasets.Clone(HERE, prepared, place / "clone")
     settings = {
         "innodb_buffer_pool_size": 128 * MIB,
         "innodb_monitor_enable": counters.CHECKPOINT_AGE,

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from bench.common import fresh_server
-from innolab import host, tools
+from innolab import machine, tools
 from innolab.errors import InnolabError
 from innolab.loads import sql
 from innolab.server import Server
@@ -43,5 +43,5 @@ def _client(server: Server) -> float:
 
 def _plugin_folder() -> list[str]:
     """Return where a client in a prefix of its own finds the plugin for 9.7's accounts."""
-    prefix = host.cache_folder() / "tools" / "prefix-mysql-client"
+    prefix = machine.cache_folder() / "tools" / "prefix-mysql-client"
     return [f"--plugin-dir={path}" for path in prefix.glob("usr/lib/*/libmariadb3/plugin")]

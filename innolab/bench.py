@@ -1,25 +1,23 @@
 """The bench of one trial: a server that is started, watched, and asked what it really ran with."""
 
 import contextlib
-import os
-import platform
-import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from innolab import host, pagecache, series
+from innolab import observe, pagecache, series
 from innolab.builds import Build
 from innolab.clock import Clock
 from innolab.counters import Counters
 from innolab.datasets import Clone
-from innolab.devices import HOST, Calibration, profiles
-from innolab.disk import EmulatedDisk
 from innolab.errors import InnolabError
+from innolab.hosts import Host
+from innolab.hosts.here import HERE
 from innolab.runs import behaviour, store_variables
 from innolab.server import Server, Settings
+from innolab.sites import Site
 
 LOADED_PERIOD_S = 0.25
 
@@ -32,25 +30,23 @@ class Bench:
     ----------
     build : the server's binaries
     dataset_facts : what the recipe's verification learnt of the tables
-    clone : returns a copy of the dataset on a device, "host" or an emulated one: to read only, one
-        for all trials of the session, or to write, one of its own
+    site : the device that the trial runs on, and its host
+    clone : returns a copy of the dataset there: to read only, one for all trials of the session, or
+        to write, one of its own
     place : folder of this trial's server
     base : the host's my.cnf
     report : folder of the report
     parameters : the study's
-    disk : the emulated disk, where the study has one
-    calibrations : what each device gave before the first trial
     """
 
     build: Build
     dataset_facts: dict[str, Any]
-    clone: Callable[[str, bool], Clone]
+    site: Site
+    clone: Callable[[bool], Clone]
     place: Path
     base: Path
     report: Path
     parameters: Any = None
-    disk: EmulatedDisk | None = None
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -69,31 +65,30 @@ class Bench:
         meanwhile, the series, the error log.
         """
         with self.clock.stage("cloning"):
-            clone = self.clone(HOST, False)
+            clone = self.clone(False)
         with self.clock.stage("eviction"):
             files = pagecache.files_under(clone.data)
             pagecache.evict(files)
             self.note("resident_pages_before_start", pagecache.resident_pages(files))
-        server = Server(self.build, clone.data, self.place, self.base, settings)
+        server = self._server(clone, settings)
         with self._running(server), self._watched(server):
             yield server
         self._note_changes(clone, may=False)
 
     @contextlib.contextmanager
     def loaded_server(
-        self, settings: Settings, device: str, *, writes: bool
+        self, settings: Settings, *, writes: bool
     ) -> Iterator[tuple[Server, Counters]]:
-        """Run the block with a server on a device that is not limited yet.
+        """Run the block with a server on its device, which is not limited yet.
 
         A load that writes has a copy of the data of its own, which is thrown away; one that reads
         shares it, and it is proven unchanged. Either way nothing is left to save, so the server is
         killed. Records the conditions as `cold_server` does; samples each LOADED_PERIOD_S.
         """
         with self.clock.stage("cloning"):
-            clone = self.clone(device, writes)
-        self.note("device", self._device_facts(device))
-        cgroup = self.disk.cgroup if self.disk and device != HOST else None
-        server = Server(self.build, clone.data, self.place, self.base, settings, cgroup)
+            clone = self.clone(writes)
+        self.note("device", self.site.facts())
+        server = self._server(clone, settings)
         with (
             self._running(server, stops=False),
             Counters(server) as ours,
@@ -102,6 +97,14 @@ class Bench:
         ):
             yield server, ours
         self._note_changes(clone, may=writes)
+
+    def _server(self, clone: Clone, settings: Settings) -> Server:
+        if clone.log is not None:
+            settings = {**settings, "innodb_log_group_home_dir": str(clone.log)}
+        site = self.site
+        return Server(
+            self.build, clone.data, self.place, self.base, settings, site.cgroup, site.host
+        )
 
     def _note_changes(self, clone: Clone, *, may: bool) -> None:
         """Record what changed in tables that are shared with other trials."""
@@ -112,24 +115,6 @@ class Bench:
             except InnolabError as error:
                 changed = str(error)
         self.note("tables_changed", changed)
-
-    def _device_facts(self, device: str) -> dict[str, Any]:
-        found = self.calibrations.get(device)
-        emulated = self.disk.facts if self.disk and device != HOST else None
-        return {
-            "name": device,
-            "calibration": None if found is None else found._asdict(),
-            "emulated": emulated,
-        }
-
-    @contextlib.contextmanager
-    def limited(self, device: str) -> Iterator[None]:
-        """Hold the server to its device's profile while the block runs; the host's has no limit."""
-        if device == HOST or self.disk is None:
-            yield
-            return
-        with self.disk.limited(profiles()[device]):
-            yield
 
     @contextlib.contextmanager
     def _running(self, server: Server, *, stops: bool = True) -> Iterator[None]:
@@ -162,25 +147,23 @@ class Bench:
         probe: Callable[[], dict[str, float]] | None = None,
         period_s: float = series.PERIOD_S,
     ) -> Iterator[None]:
-        before, known = host.usage(), _known_cpu_s(server)
-        kernel = host.kernel_threads_cpu_s()
-        began = time.monotonic()
-        with series.Sampler(server.pid, period_s, probe) as self.sampler:
+        host = self.site.host
+        meters = [_Meter(host, lambda: _known_cpu_s(server))]
+        if host.emulator is not None:
+            meters.append(_Meter(HERE, lambda: _emulation_cpu_s(host)))
+        with series.Sampler(host, server.pid, period_s, probe) as self.sampler:
             yield
-        after = host.usage()
-        cpus_s = (time.monotonic() - began) * (os.cpu_count() or 1)
-        used = _known_cpu_s(server) - known
-        used += sum(s - kernel.get(t, 0.0) for t, s in host.kernel_threads_cpu_s().items())
-        others = after.busy_s - before.busy_s - used
-        usage = {
-            "swapped_pages": after.swapped_pages - before.swapped_pages,
-            "steal_share": round((after.steal_s - before.steal_s) / cpus_s, 4),
-            "others_share": round(max(0.0, others) / cpus_s, 4),
-        }
+        usage = meters[0].read()
+        # What disturbs the emulator disturbs the host that it emulates, which cannot see it.
+        for meter in meters[1:]:
+            here = meter.read()
+            usage |= {
+                name: max(usage[name], here[name]) for name in ("steal_share", "others_share")
+            }
         self.note("usage", usage)
 
     def _note_error_log(self, server: Server) -> None:
-        log = anonymous(server.error_log).splitlines()
+        log = anonymous(server.error_log, self.site.host).splitlines()
         self.note(
             "error_log",
             {
@@ -197,17 +180,44 @@ class Bench:
         return name
 
 
-def anonymous(text: str) -> str:
-    """Return a text without the cache's path and the host's name: reports are published."""
-    short = text.replace(str(host.cache_folder()), "CACHE")
-    return short.replace(f"@{platform.node()}", "@HOST")
+def anonymous(text: str, host: Host = HERE) -> str:
+    """Return a text without a host's folder and its own name: reports are published."""
+    [name] = host.peek("/proc/sys/kernel/hostname")
+    return text.replace(str(host.folder), "CACHE").replace(f"@{(name or '').strip()}", "@HOST")
+
+
+class _Meter:
+    """What a host did since the meter was made, beside what is known of it."""
+
+    def __init__(self, host: Host, known_s: Callable[[], float]) -> None:
+        self._host, self._known_s = host, known_s
+        self._kernel = observe.kernel_threads_cpu_s(host)
+        self._before, self._known, self._began = observe.usage(host), known_s(), time.monotonic()
+
+    def read(self) -> dict[str, float]:
+        """Return pages swapped, and the shares of all CPU time stolen and used by others."""
+        after, used = observe.usage(self._host), self._known_s() - self._known
+        cpus_s = (time.monotonic() - self._began) * self._host.cores
+        now = observe.kernel_threads_cpu_s(self._host)
+        used += sum(seconds - self._kernel.get(thread, 0.0) for thread, seconds in now.items())
+        others = after.busy_s - self._before.busy_s - used
+        return {
+            "swapped_pages": after.swapped_pages - self._before.swapped_pages,
+            "steal_share": round((after.steal_s - self._before.steal_s) / cpus_s, 4),
+            "others_share": round(max(0.0, others) / cpus_s, 4),
+        }
+
+
+def _emulation_cpu_s(host: Host) -> float:
+    """Return the CPU seconds here of the process that emulates a host, and our own."""
+    assert host.emulator is not None
+    return observe.process_usage(HERE, host.emulator).cpu_s + HERE.own_cpu_s()
 
 
 def _known_cpu_s(server: Server) -> float:
     """Return the CPU seconds of all processes of the trial: server, load, ourselves."""
-    load = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ours = time.process_time() + load.ru_utime + load.ru_stime
-    return host.process_usage(server.pid).cpu_s + ours
+    host = server.host
+    return observe.process_usage(host, server.pid).cpu_s + host.own_cpu_s()
 
 
 def base_settings(path: Path) -> dict[str, str]:

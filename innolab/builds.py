@@ -6,11 +6,11 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from innolab import host
+from innolab import machine
 from innolab.errors import InnolabError, InputError
 
 
@@ -100,6 +100,33 @@ def _from_path(path: Path) -> Build:
     )
 
 
+def moved(build: Build, cache: Path, folder: Path) -> Build:
+    """Return a build as it is on a host whose folder of builds is another.
+
+    Raises
+    ------
+    InputError
+        Where it does not lie in the cache, from which hosts get theirs.
+    """
+    # A cache may be made of links to another's parts.
+    ours = str((cache / "builds").resolve())
+    if not build.mysqld[-1].startswith(f"{ours}/"):
+        raise InputError(
+            f"{build.id} was given by a path of this machine, and other hosts get only the builds "
+            "of its cache. Name one of those, such as mysql-9.7."
+        )
+
+    def there(text: str) -> str:
+        return text.replace(ours, str(folder / "builds"))
+
+    return replace(
+        build,
+        mysqld=tuple(there(word) for word in build.mysqld),
+        env={name: there(value) for name, value in build.env.items()},
+        share=build.share and there(build.share),
+    )
+
+
 def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:
     """Return the version that a mysqld says it is, such as "9.7.4".
 
@@ -153,7 +180,7 @@ def lacks(build: Build, variables: frozenset[str]) -> list[str]:
 def _ask(mysqld: tuple[str, ...], env: dict[str, str], *options: str) -> str:
     try:
         done = subprocess.run(
-            [*host.unprivileged(), *mysqld, *options],
+            [*machine.unprivileged(), *mysqld, *options],
             env={**os.environ, **env},
             capture_output=True,
             text=True,

@@ -258,7 +258,7 @@ def _unsteady_caveat(mode: str, cases: set[str], runs: RunSet) -> str | None:
     of = [
         run.conditions["steady"][mode]["reached"]
         for run in runs.runs
-        if run.factors["case"] in cases and run.factors["load"] == mode
+        if run.factors["case"] in cases and mode in run.conditions["steady"]
     ]
     drifting = of.count(False)
     if not drifting:
@@ -336,8 +336,10 @@ def _why_nothing(runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str,
     """Return why the runs support no verdict: a device not there, a failure, an invalid check."""
     cases = _cases(measure)
     load = str(measure.get("ratio", "")).removesuffix("_tps")
+    # Elsewhere the case names the load.
+    by_load = load in ("read_only", "read_write")
     for run in runs.runs:
-        of_load = run.factors.get("load", load) == load
+        of_load = not by_load or run.factors["load"] == load
         if run.factors["case"] in cases and of_load and not run.valid:
             why = run.error or next(c.says for c in run.checks if c.result == "invalid")
             return f"too few valid runs of {run.factors['case']}: {why}"

@@ -85,7 +85,7 @@ def run(
     ] = None,
 ) -> None:
     """Measure a study and make its report; go on where an earlier run of the same plan stopped."""
-    from innolab import host, measure, studies
+    from innolab import machine, measure, studies
     from innolab.clock import Clock
     from innolab.progress import Shown
     from innolab.report import folders
@@ -98,7 +98,7 @@ def run(
     parameters = check_parameters(found, _parameters(found, scale, parameter))
     chosen = measure.prepare(found, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
-    with host.measuring_alone():
+    with machine.measuring_alone():
         folder = folders.begin(chosen, version)
         if recorded := len(RunLog(folder / "runs.jsonl").load()[0]):
             print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 STAGES = (
     "set-up",
     "dataset",
+    "arranging",
     "calibration",
     "cloning",
     "start/stop",

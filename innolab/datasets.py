@@ -3,15 +3,15 @@
 import hashlib
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innolab import host, pagecache, server
+from innolab import machine, server
 from innolab.builds import Build
 from innolab.errors import InnolabError, InputError
+from innolab.hosts import Host, Words
 from innolab.server import Server, Settings
 from innolab.units import bytes_text
 
@@ -115,7 +115,7 @@ def has(recipe: Recipe, build: Build, cache: Path) -> bool:
 
 def require_disk(cache: Path, needed_bytes: int) -> None:
     """Raise InputError where the cache's file system has not enough room, before any loading."""
-    free = host.free_disk_bytes(cache)
+    free = machine.free_disk_bytes(cache)
     if free < needed_bytes:
         raise InputError(
             f"This needs {bytes_text(needed_bytes)} in {cache}, which has {bytes_text(free)} free. "
@@ -124,37 +124,54 @@ def require_disk(cache: Path, needed_bytes: int) -> None:
 
 
 class Clone:
-    """A copy of a dataset that a server may run on."""
+    """A copy of a dataset on a host, that a server may run on.
 
-    def __init__(self, dataset: Dataset, folder: Path) -> None:
+    Attributes
+    ----------
+    data : the data directory
+    log : the folder of the redo log, where that is not the data directory
+    """
+
+    def __init__(self, host: Host, dataset: Dataset, folder: Path, log: Path | None = None) -> None:
         self.data = folder
-        self._tables = _prints(dataset.data)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
+        self.log = log
+        self._host = host
+        source = host.hold(dataset.folder) / "data"
+        self._tables = self._prints(source)
+        host.remove(folder)
+        host.must(["mkdir", "-p", folder.parent], what=f"Making {folder.parent}")
         # cp shares the blocks where the file system can (reflink), else copies at disk speed.
-        copy = ["cp", "--archive", "--reflink=auto", str(dataset.data), str(folder)]
-        done = subprocess.run(copy, capture_output=True, text=True)
-        if done.returncode:
-            raise InnolabError(f"Copying {dataset.data} failed: {done.stderr.strip()}")
-        pagecache.evict(pagecache.files_under(folder))
+        copy: Words = ["cp", "--archive", "--reflink=auto", source, folder]
+        host.must(copy, what=f"Copying {dataset.folder.name}")
+        if log is not None:
+            host.fresh_folder(log)
+            # Up to 8.0.29 files, a folder since.
+            redo = ["(", "-name", "ib_logfile*", "-o", "-name", "#innodb_redo", ")"]
+            move: Words = [*redo, "-exec", "mv", "-t", log, "{}", "+"]
+            host.must(["find", folder, "-maxdepth", "1", *move], what="Moving the redo log")
+            host.evict(log)
+        host.evict(folder)
         self.require_unchanged()
+
+    def remove(self) -> None:
+        """Remove the copy from its host."""
+        self._host.remove(self.data, *([self.log] if self.log else []))
 
     def require_unchanged(self) -> None:
         """Raise InnolabError where a table's file differs in size or time from the dataset's.
 
         A study that only reads may use one clone for many starts; this proves that it only read.
         """
-        changed = [
-            name for name, print_ in self._tables.items() if _prints(self.data).get(name) != print_
-        ]
+        now = self._prints(self.data)
+        changed = [name for name, print_ in self._tables.items() if now.get(name) != print_]
         if changed:
             raise InnolabError(
                 f"The tables {', '.join(changed)} differ from the dataset they were cloned from, "
                 "in a study that should only read."
             )
 
-
-def _prints(data: Path) -> dict[str, tuple[int, int]]:
-    """Return size and modification time of each table file of the schema `innolab`."""
-    files = sorted((data / "innolab").glob("*.ibd"))
-    return {f.name: (f.stat().st_size, f.stat().st_mtime_ns) for f in files}
+    def _prints(self, data: Path) -> dict[str, str]:
+        """Return size and modification time of each table file of the schema `innolab`."""
+        asked: Words = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
+        told = self._host.must(asked, what="Asking for the tables' sizes")
+        return dict(sorted(line.split(" ", 1) for line in told.splitlines()))

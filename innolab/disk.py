@@ -5,19 +5,18 @@ The playbook emulated_disk makes it and takes it away; here its limits are set a
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innolab import host, tools
+from innolab import machine, observe, tools
 from innolab.devices import Profile
 from innolab.errors import InnolabError
+from innolab.hosts.here import HERE
+from innolab.playbooks import PlaybookError, play
 
-_PLAYBOOK = Path(__file__).parent.parent / "playbooks" / "emulated_disk.yml"
 _RECORD = "disk.json"
 # Of the available memory: the rest is for the server, its pool and the page cache.
 _MEMORY_SHARE = 0.4
@@ -42,7 +41,7 @@ def backing(size_bytes: int) -> str:
 
     Memory is faster than any profile and has no neighbours.
     """
-    room = host.memory_bytes()["available"] * _MEMORY_SHARE
+    room = observe.memory_bytes(HERE)["available"] * _MEMORY_SHARE
     return "memory" if size_bytes <= room else "disk"
 
 
@@ -114,7 +113,7 @@ def raise_disk(folder: Path, size_bytes: int) -> EmulatedDisk:
             "size_bytes": size_bytes,
             "backing": backing(size_bytes),
             "mkfs": tools.path("mkfs.xfs"),
-            "user": host.server_user(),
+            "user": machine.server_user(),
         }
     )
     body = json.loads((folder / _RECORD).read_text())
@@ -141,38 +140,12 @@ def lower_disk(folder: Path) -> None:
 
 
 def _play(wanted: dict[str, Any]) -> None:
-    done = subprocess.run(
-        [
-            # Ended with us, it cannot go on making a disk that nobody will take away.
-            *("setpriv", "--pdeathsig", "KILL"),
-            str(Path(sys.executable).parent / "ansible-playbook"),
-            str(_PLAYBOOK),
-            "--extra-vars",
-            json.dumps({"emulated_disk_wanted": wanted}),
-        ],
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(_PLAYBOOK.parent / "ansible.cfg"),
-            "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
-        },
-        capture_output=True,
-        text=True,
-        cwd=_PLAYBOOK.parent,
-    )
-    if done.returncode:
-        raise InnolabError(
-            f"The emulated disk could not be made {wanted['state']}: {_reason(done.stdout)}"
-        )
-
-
-def _reason(told: str) -> str:
-    """Return the message of the task that failed, from the playbook's JSON."""
     try:
-        tasks = [task for play in json.loads(told)["plays"] for task in play["tasks"]]
-        hosts = [host for task in tasks for host in task["hosts"].values()]
-        return str(next(host["msg"] for host in hosts if host.get("failed")))
-    except (ValueError, KeyError, StopIteration):
-        return f"the playbook said {told.strip()[-300:] or 'nothing'}"
+        play("emulated_disk.yml", {"emulated_disk_wanted": wanted})
+    except PlaybookError as failure:
+        raise InnolabError(
+            f"The emulated disk could not be made {wanted['state']}: {failure}"
+        ) from None
 
 
 def limits(profile: Profile | None) -> dict[str, int | None]:

@@ -5,8 +5,9 @@ import shutil
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from innolab import disk, host, studies, tools
+from innolab import disk, machine, observe, studies, tools
 from innolab.errors import InputError
+from innolab.hosts.here import HERE
 from innolab.units import bytes_text
 from innolab.workshop import base_settings_file
 
@@ -27,7 +28,7 @@ def examine() -> list[Finding]:
 
 
 def _builds() -> Iterator[Finding]:
-    cache = host.cache_folder()
+    cache = machine.cache_folder()
     yield Finding("ok", "cache", str(cache))
     records = sorted((cache / "builds").glob("*.json"))
     if not records or not base_settings_file(cache).exists():
@@ -39,7 +40,7 @@ def _builds() -> Iterator[Finding]:
         else:
             yield Finding("ok", record.stem, f"{body['version']}, {body['origin']}")
     try:
-        user = host.server_user()
+        user = machine.server_user()
         yield Finding("ok", "servers run as", user or "you, who are not root")
     except InputError as error:
         yield Finding("lacking", "servers' user", str(error))
@@ -60,15 +61,15 @@ def _tools() -> Iterator[Finding]:
 
 
 def _room() -> Iterator[Finding]:
-    memory = host.memory_bytes()
+    memory = observe.memory_bytes(HERE)
     yield Finding("ok", "memory", f"{bytes_text(memory['available'])} available")
-    free = host.free_disk_bytes(host.cache_folder())
+    free = machine.free_disk_bytes(machine.cache_folder())
     result: Literal["ok", "note"] = "ok" if free > _ROOM_BYTES else "note"
     yield Finding(result, "disk", f"{bytes_text(free)} free for datasets")
 
 
 def _disturbers() -> Iterator[Finding]:
-    facts = host.facts(host.cache_folder())
+    facts = observe.facts(HERE, HERE.folder)
     if facts["virtual"]:
         yield Finding("note", "virtual machine", "neighbours may take CPU time; runs record it")
     if facts["swap_bytes"]:

@@ -1,14 +1,17 @@
 """Walk a plan: skip what is recorded, run what is not, record each run before the next starts."""
 
+import contextlib
 import os
 import time
 from pathlib import Path
 
-from innolab import builds, datasets, disk, host, tools
+from innolab import arrays, builds, datasets, disk, machine, observe, tools
+from innolab.arrays import Arrays
 from innolab.builds import Build, Unavailable
 from innolab.clock import Clock
 from innolab.devices import HOST
 from innolab.errors import InnolabError, InputError
+from innolab.hosts.here import HERE
 from innolab.plans import Plan, Progress
 from innolab.runs import RunLog, RunSet
 from innolab.server import require_short_path
@@ -25,8 +28,8 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     InputError
         Names what this host lacks and what to do about it.
     """
-    cache = host.cache_folder()
-    host.server_user()
+    cache = machine.cache_folder()
+    machine.server_user()
     require_short_path(cache / datasets.WORK / "trial-00000")
     found = [builds.find(cache, wanted) for wanted in parameters.builds]
     usable = [b for b in found if isinstance(b, Build)]
@@ -56,6 +59,9 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
             f"'{parameters.scale}'. Name other devices, or take a larger scale."
         )
     _require_room(study, parameters, usable, cache)
+    if found_arrays := _arrays(study, parameters):
+        with contextlib.closing(found_arrays.host):
+            _require_host(study, parameters, usable, found_arrays)
     return Plan(
         study=study.name,
         spec_sha256=study.spec_sha256(parameters),
@@ -66,9 +72,30 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     )
 
 
+def _arrays(study: Study, parameters: Parameters) -> Arrays | None:
+    """Return the arrays that a study needs, their host connected, or None where it needs none."""
+    known = study.arrays(parameters)
+    if not known:
+        return None
+    where = parameters.model_dump()
+    storage = {"chunk_kib": where["chunk_kib"]}
+    return arrays.connect(known, where["inventory"], where["host"], storage)
+
+
+def _require_host(study: Study, parameters: Parameters, usable: list[Build], found: Arrays) -> None:
+    for build in usable:
+        builds.moved(build, machine.cache_folder(), found.host.folder)
+    needs = study.needs(parameters)
+    # A copy to read for each build, and one to write.
+    copies = (len(usable) + 1) * study.dataset(parameters).size_bytes
+    arrays.require_room(found, needs.memory_bytes, copies)
+    arrays.require_confirmed(found, parameters.model_dump()["confirm"])
+
+
 def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, dict[str, str]]:
     """Return the parameters without the devices that cannot be had here, and why each cannot."""
-    wanted = study.devices(parameters)
+    real = study.arrays(parameters)
+    wanted = [name for name in study.devices(parameters) if name not in real]
     why = disk.why_impossible()
     emulated = [name for name in wanted if name != HOST]
     if why is None or not emulated:
@@ -83,7 +110,7 @@ def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, d
 
 def _require_room(study: Study, parameters: Parameters, usable: list[Build], cache: Path) -> None:
     needs = study.needs(parameters)
-    memory = host.memory_bytes()["available"]
+    memory = observe.memory_bytes(HERE)["available"]
     in_memory = disk.backing(needs.emulated_bytes) == "memory"
     needed_memory = needs.memory_bytes + (needs.emulated_bytes if in_memory else 0)
     if needed_memory > memory:
@@ -106,7 +133,7 @@ def replaying() -> bool:
 def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> RunSet:
     """Run every trial of the folder's plan that is not recorded yet, and return all runs.
 
-    The caller holds the right to measure (`host.measuring_alone`), except in replay.
+    The caller holds the right to measure (`machine.measuring_alone`), except in replay.
 
     Raises
     ------
@@ -144,7 +171,8 @@ def _run_trials(
     progress: Progress,
     clock: Clock,
 ) -> None:
-    workshop = Workshop(study, parameters, chosen, log.path.parent, progress, clock)
+    found = _arrays(study, parameters)
+    workshop = Workshop(study, parameters, chosen, log.path.parent, progress, clock, found)
     total = len(plan(study, parameters, chosen.builds))
     try:
         workshop.prepare_datasets()
@@ -153,10 +181,14 @@ def _run_trials(
         for count, trial in enumerate(missing):
             left_s = (time.monotonic() - began) / count * (len(missing) - count) if count else None
             progress.trials(total - len(missing) + count, total, left_s, _label(trial))
-            log.append(workshop.run(trial))
+            log.append(run := workshop.run(trial))
+            if workshop.lost:
+                raise InnolabError(str(run.error))
         progress.trials(total, total, 0, "all runs recorded")
     finally:
         workshop.clear()
+        if found:
+            found.host.close()
 
 
 def _label(trial: Trial) -> str:

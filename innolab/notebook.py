@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innolab import host, measure, studies
+from innolab import machine, measure, observe, studies
 from innolab.clock import Clock
 from innolab.errors import InputError
+from innolab.hosts.here import HERE
 from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.progress import Shown
 from innolab.report import folders
@@ -36,7 +37,7 @@ class Workbook:
     def host_facts(self) -> dict[str, Any]:
         """Return the facts of the host: as recorded with the first run, else as they are now."""
         runs, _ = RunLog(self.folder / "runs.jsonl").load()
-        return runs[0].conditions["host"] if runs else host.facts(host.cache_folder())
+        return runs[0].conditions["host"] if runs else observe.facts(HERE, HERE.folder)
 
     def trials(self) -> int:
         """Return the number of planned trials."""
@@ -44,7 +45,7 @@ class Workbook:
 
     def measure(self) -> RunSet:
         """Run what is not recorded yet, showing progress, and return all runs."""
-        alone = contextlib.nullcontext() if measure.replaying() else host.measuring_alone()
+        alone = contextlib.nullcontext() if measure.replaying() else machine.measuring_alone()
         with alone, Shown() as progress:
             return measure.measure(self.study, self.folder, progress, Clock())
 

@@ -6,21 +6,22 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from innolab import files, host
+from innolab import files, observe
 from innolab.errors import InnolabError
+from innolab.hosts import Host
 
 PERIOD_S = 1.0
 COUNTERS = frozenset(
     {
         "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_busy_s",
-        "host_iowait_s", "host_steal_s", "transactions", "pages_read", "pages_written",
+        "host_iowait_s", "host_steal_s", "transactions", "selects", "pages_read", "pages_written",
         "redo_bytes", "fsyncs",
     }
 )  # fmt: skip
 
 
 class Sampler:
-    """Samples a process and the host at a steady pace between entering and leaving.
+    """Samples a process and its host at a steady pace between entering and leaving.
 
     Counters are cumulative since the first sample; a reader takes differences. One sample reads
     four small files of /proc, which costs well under a millisecond; `probe` may add more columns
@@ -29,10 +30,12 @@ class Sampler:
 
     def __init__(
         self,
+        host: Host,
         pid: int,
         period_s: float = PERIOD_S,
         probe: Callable[[], dict[str, float]] | None = None,
     ) -> None:
+        self._host = host
         self._pid = pid
         self._period_s = period_s
         self._probe = probe
@@ -65,7 +68,7 @@ class Sampler:
     def _sample_until_stopped(self) -> None:
         while True:
             try:
-                process, whole = host.process_usage(self._pid), host.usage()
+                process, whole = observe.both(self._host, self._pid)
                 more = self._probe() if self._probe else {}
             except (OSError, InnolabError):
                 return  # The process has died; the trial itself will say so.

@@ -1,7 +1,6 @@
 """One running mysqld: its settings, start, readiness, values, stop and death."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -9,9 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from innolab import host
+from innolab import machine
 from innolab.builds import Build
 from innolab.errors import InnolabError, InputError
+from innolab.hosts import Host, Process
+from innolab.hosts.here import HERE
 
 START_LIMIT_S = 300
 STOP_LIMIT_S = 300
@@ -51,6 +52,8 @@ class Server:
         What this start adds to the base. A name that the server does not know stops the start.
     cgroup : Path or None
         The control group that the server starts in, which may limit its block I/O.
+    host : Host
+        Where it runs; all paths are that host's.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Server:
         base: Path,
         settings: Settings,
         cgroup: Path | None = None,
+        host: Host = HERE,
     ) -> None:
         self.build = build
         self.data = data
@@ -68,7 +72,9 @@ class Server:
         self.base = base
         self.settings = dict(settings)
         self.cgroup = cgroup
-        self._process: subprocess.Popen[bytes] | None = None
+        self.host = host
+        self._reached: Path | None = None
+        self._process: Process | None = None
 
     @property
     def pid(self) -> int:
@@ -79,14 +85,14 @@ class Server:
 
     @property
     def socket(self) -> Path:
-        """Return the path of the private unix socket."""
+        """Return the path of the private unix socket on its host."""
         return self.folder / _SOCKET
 
     @property
     def error_log(self) -> str:
         """Return the whole error log of this start."""
-        path = self.folder / "error.log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        [text] = self.host.peek(self.folder / "error.log")
+        return text or ""
 
     def __enter__(self) -> "Server":
         self.start()
@@ -112,24 +118,19 @@ class Server:
             Where it dies first or does not answer within START_LIMIT_S.
         """
         require_short_path(self.folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True, mode=0o700)
+        self.host.fresh_folder(self.folder)
         self._write_settings()
-        host.give_to_server(self.folder)
-        with (self.folder / "error.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    *host.within(self.cgroup),
-                    *host.unprivileged(),
-                    *self.build.mysqld,
-                    f"--defaults-file={self.folder}/my.cnf",
-                ],
-                env={**os.environ, **self.build.env},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-            )
+        self._reached = self.host.reach(self.socket)
+        self._process = self.host.start(
+            [
+                *machine.within(self.cgroup),
+                *self.host.unprivileged(),
+                *self.build.mysqld,
+                f"--defaults-file={self.folder}/my.cnf",
+            ],
+            env=self.build.env,
+            log=self.folder / "error.log",
+        )
         self._wait_until_ready()
 
     def _write_settings(self) -> None:
@@ -143,7 +144,7 @@ class Server:
             own["lc_messages_dir"] = self.build.share
         lines = [f"{name}={value}" for name, value in {**own, **self.settings}.items()]
         text = f"!include {self.base}\n[mysqld]\n" + "\n".join(lines) + "\n"
-        (self.folder / "my.cnf").write_text(text)
+        self.host.write(self.folder / "my.cnf", text)
 
     def _wait_until_ready(self) -> None:
         from mysql.connector import Error
@@ -172,7 +173,7 @@ class Server:
         import mysql.connector
 
         return mysql.connector.connect(
-            unix_socket=str(self.socket),
+            unix_socket=str(self._reached or self.socket),
             user="root",
             password="",
             use_pure=True,
@@ -221,7 +222,7 @@ class Server:
             return None
         return ServerError(
             f"{self.build.id} died while it was working (exit status "
-            f"{self._process.returncode}). {self._last_words()}"
+            f"{self._process.poll()}). {self._last_words()}"
         )
 
     def _grant_death(self) -> None:
@@ -297,11 +298,11 @@ def initialize(build: Build, data: Path, base: Path) -> None:
         (data / "mysql").mkdir()
         script = _system_tables_sql(build)
         options = ["--bootstrap"]
-    host.give_to_server(data)
+    machine.give_to_server(data)
     share = [f"--lc-messages-dir={build.share}"] if build.share else []
     done = subprocess.run(
         [
-            *host.unprivileged(),
+            *machine.unprivileged(),
             *build.mysqld,
             f"--defaults-file={base}",
             f"--datadir={data}",

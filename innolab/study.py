@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from innolab.errors import InputError
+from innolab.raid import Array
 
 Level = str | int | float | bool
 Factors = dict[str, Level]
@@ -90,6 +91,8 @@ class Study:
     tools : the programs beside the servers that it uses
     devices : the devices that it runs on, by name; none for a study that varies no device
     calibration_s : how long each kind of calibration of a device takes, by scale
+    arrays : the arrays of real disks among its devices, by name, each a layout on some disks
+    whole_plot : a factor that is costly to change; a block keeps the arms of each level together
     question_parameters : those that ask of the results and change nothing that is measured
     """
 
@@ -110,6 +113,8 @@ class Study:
     metrics: tuple[str, ...]
     tools: tuple[str, ...] = ()
     devices: Callable[[Any], list[str]] = lambda _parameters: []
+    arrays: Callable[[Any], dict[str, Array]] = lambda _parameters: {}
+    whole_plot: str | None = None
     calibration_s: Mapping[str, float] = field(default_factory=dict)
     question_parameters: frozenset[str] = frozenset()
 
@@ -134,9 +139,20 @@ def plan(study: Study, parameters: Parameters, builds: Sequence[str]) -> list[Tr
     shuffle = random.Random(parameters.seed).sample
     trials: list[Trial] = []
     for block in range(study.blocks(parameters)):
-        for arm in shuffle(arms, len(arms)):
+        for arm in _together(shuffle(arms, len(arms)), study.whole_plot):
             trials.append(Trial(len(trials), block, arm))
     return trials
+
+
+def _together(shuffled: list[Factors], whole_plot: str | None) -> list[Factors]:
+    """Return shuffled arms, those of one level of a costly factor after one another.
+
+    Levels come in the order of their first arm, so that they are shuffled too.
+    """
+    if whole_plot is None:
+        return shuffled
+    levels = list(dict.fromkeys(arm[whole_plot] for arm in shuffled))
+    return sorted(shuffled, key=lambda arm: levels.index(arm[whole_plot]))
 
 
 def check_parameters(study: Study, given: Mapping[str, Any]) -> Parameters:

@@ -1,6 +1,6 @@
 """Threats to validity, written from what the runs recorded."""
 
-from innolab.runs import RunSet
+from innolab.runs import Run, RunSet
 from innolab.tables import Text
 from innolab.units import bytes_text
 
@@ -13,6 +13,79 @@ def multi_buffer_pool(runs: RunSet) -> Text:
 def more_memory(runs: RunSet) -> Text:
     """Return how these runs depart from seeds S0 and S2, and what their host may have done."""
     return Text([*_memory_departures(runs), *_steadiness(runs), *_of_the_host(runs)])
+
+
+def raid_comparison(runs: RunSet) -> Text:
+    """Return how these runs depart from seed S1, and what their host may have done to them."""
+    return Text([*_raid_departures(runs), *_of_the_arrays(runs), *_shares(runs)])
+
+
+def _raid_departures(runs: RunSet) -> list[str]:
+    done = [run for run in runs.runs if run.checks]
+    rows = sorted({run.conditions["dataset"]["rows"] for run in done})
+    versions = sorted({run.conditions["build"]["version"] for run in done})
+    commits = {_variables(runs, run)["innodb_flush_log_at_trx_commit"] for run in done}
+    return [
+        f"The seed states no version of MySQL, no number of disks, no controller cache, no file "
+        f"system, no duration and no distribution. These runs are of {', '.join(versions)}; disks, "
+        "chunk and file system are in the table of arrays, access is uniform unless said.",
+        f"The table has {' or '.join(f'{n:,}' for n in rows)} rows, the original 50,000,000; pools "
+        "and redo log shrink with it. What a server keeps in its pool beside the table does not "
+        "shrink, so that a writing load reads some pages even where the pool is larger than the "
+        "table, and pushes dirty pages out.",
+        "A writing transaction has 20 queries: sysbench 1.0 issues its updates of k twice on "
+        "request, which comes nearest to the 19 of sysbench 0.4. It loads random rows where 0.4 "
+        "loaded constant ones.",
+        f"innodb_flush_log_at_trx_commit is {', '.join(sorted(commits))}, and no disk has a "
+        "battery-backed cache: a commit waits for the log's disk. A controller with such a cache, "
+        "which the seed may have had, takes these writes at once.",
+        "Each number of threads is a window within one start of the server, in an order drawn "
+        "anew for each start. An array is made once a block and keeps all its arms of that block "
+        "together, since making it takes longer than a trial: a drift of the host within a block "
+        "falls on arrays unevenly, which the blocks' own orders even out.",
+        "Latencies are service times of a closed loop: what waits behind a slow transaction is not "
+        "counted.",
+    ]
+
+
+def _variables(runs: RunSet, run: Run) -> dict[str, str]:
+    return runs.variables[run.conditions["variables"]]
+
+
+def _of_the_arrays(runs: RunSet) -> list[str]:
+    made = [a for r in runs.runs if (a := r.conditions.get("device", {}).get("array"))]
+    said = []
+    if any(array["accelerator"] == "tcg" for array in made):
+        said.append(
+            "The host's processors are emulated by software. Disks are not slowed by that, "
+            "processors are: where a mirror would wait for its disks and a larger array would let "
+            "the processors work, differences between arrays come out too small. The table of "
+            "emulation says by how much arms in memory are slowed."
+        )
+    if any(array["disk_iops"] for array in made):
+        speeds = sorted({f"{array['disk_iops']:,.0f}" for array in made if array["disk_iops"]})
+        said.append(
+            f"A disk gives {' or '.join(speeds)} operations a second, whatever their size and "
+            "place: no seeks, no rotation, no cache, so that sequential work is as slow as random "
+            "work of the same number of operations, and as fast where operations are large."
+        )
+    if any(one.get("assume_clean") for array in made for one in array["observed"]["arrays"]):
+        said.append(
+            "Arrays on members that are all zero were made without a first resync, whose result "
+            "would be the same."
+        )
+    return said
+
+
+def _shares(runs: RunSet) -> list[str]:
+    usage = [run.conditions["usage"] for run in runs.runs if run.checks]
+    if not usage:
+        return []
+    others = max(one["others_share"] for one in usage)
+    return [
+        f"At worst {others:.1%} of the CPU time was used by other processes during a run, on the "
+        "host or on the machine that emulates it."
+    ]
 
 
 def _memory_departures(runs: RunSet) -> list[str]:

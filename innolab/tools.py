@@ -1,6 +1,6 @@
 """Programs beside the servers, which the playbook leaves in the cache folder."""
 
-from innolab import host
+from innolab import machine
 from innolab.errors import InputError
 
 
@@ -12,7 +12,7 @@ def path(name: str) -> str:
     InputError
         Where the set-up has not brought it.
     """
-    starter = host.cache_folder() / "tools" / "bin" / name
+    starter = machine.cache_folder() / "tools" / "bin" / name
     if starter.exists():
         return str(starter)
     reason = starter.with_name(name + ".unavailable")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from innolab import devices, steady
+from innolab import devices, raid, steady
 from innolab.runs import Check, Result
 
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
@@ -121,6 +121,56 @@ def _device(evidence: Evidence) -> Verdict:
     return "ok", f"fio found each device within {devices.TOLERANCE:.0%} of its profile"
 
 
+def _array(evidence: Evidence) -> Verdict:
+    """Prevents a degraded or rebuilding array, or one of another shape, from being compared."""
+    found = evidence.conditions["device"].get("array")
+    if found is None:
+        return "ok", "this machine's own disk, as it is"
+    observed = found["observed"]
+    wrong = [
+        f"{array['name']} is {array['sync_action']}, {array['degraded']} members missing"
+        for array in observed["arrays"]
+        if array["sync_action"] not in ("idle", None) or array["degraded"]
+    ]
+    members = sum(len(array["members"]) for array in observed["arrays"])
+    if members != found["disks"]:
+        wrong.append(f"{members} members instead of {found['disks']}")
+    level = raid.Array(found["layout"], found["disks"]).level
+    wrong += [
+        f"{array['name']} is {array['level']} instead of {level}"
+        for array in observed["arrays"]
+        if array["level"] != level
+    ]
+    barriers = observed["barriers"]
+    if barriers["requested"] != barriers["observed"]:
+        wrong.append(f"barriers {barriers['observed']} where {barriers['requested']} was asked")
+    if wrong:
+        return "invalid", "; ".join(wrong)
+    return "ok", "level, members and barriers as asked; no rebuild, no member missing"
+
+
+def _formula(evidence: Evidence) -> Verdict:
+    """Prevents the host's bus or processors from passing for the array's own limit."""
+    device = evidence.conditions["device"]
+    found = device.get("array")
+    if found is None or not found["disk_iops"]:
+        return "ok", "the speed of a single disk is not known here"
+    array = raid.Array(found["layout"], found["disks"])
+    shares = {"read": 1.0, "write": 0.0, "mixed": devices.MIXED_READ_SHARE}
+    off = []
+    for kind, share in shares.items():
+        want = array.iops(found["disk_iops"], share)
+        got = device["calibration"][f"{kind}_per_s"]
+        if abs(got / want - 1) > raid.TOLERANCE:
+            off.append(f"{got:,.0f} of {want:,.0f} ({kind})")
+    if off:
+        return "warn", f"fio got {', '.join(off)} operations a second by N d / (r + w p)"
+    return (
+        "ok",
+        f"fio found reads, writes and their mix within {raid.TOLERANCE:.0%} of N d / (r + w p)",
+    )
+
+
 def _load_errors(evidence: Evidence) -> Verdict:
     """Prevents transactions that failed from counting as fast ones."""
     wrong = [
@@ -198,6 +248,8 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "full scan": _full_scan,
     "tables unchanged": _read_only,
     "device as its profile": _device,
+    "array as asked": _array,
+    "array as its formula": _formula,
     "load without errors": _load_errors,
     "load generator idle enough": _generator,
     "steady state": _steady,

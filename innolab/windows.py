@@ -1,10 +1,9 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
-from innolab import steady
+from innolab import observe, steady
 from innolab.bench import Bench
 from innolab.counters import Counters
 from innolab.loads import sysbench
@@ -13,6 +12,8 @@ from innolab.server import Server
 
 # After its start sysbench needs a moment until all its threads are at work.
 _START_S = 0.1
+# Page reads that fall by less than a tenth from step to step have stopped falling.
+_FALLS = 0.9
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,12 @@ def measure(
     bench: Bench,
     server: Server,
     ours: Counters,
-    device: str,
     workload: Workload,
     times: Times,
     redo_bytes: int,
+    name: str | None = None,
 ) -> dict[str, Any]:
-    """Return a load's metrics, each with the load's name before its own.
+    """Return a load's metrics, each with a name before its own: the load's, or another.
 
     Records how steady the last window was and sysbench's own lines. Each run of sysbench draws ids
     of its own: with one seed for all, a window would ask again for the very rows that its warm-up
@@ -61,7 +62,7 @@ def measure(
     workload = workload.next()
     with bench.clock.stage("warm-up"):
         sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
-    with bench.limited(device):
+    with bench.site.limited():
         if times.settle_s:
             workload = workload.next()
             with bench.clock.stage("warm-up"):
@@ -80,9 +81,28 @@ def measure(
         "window_s": times.window_s,
         "drifts": {d.quantity: round(d.share, 4) for d in drifts},
     }
-    bench.note("steady", {workload.mode: found})
-    bench.note("sysbench", {workload.mode: lines})
-    return {f"{workload.mode}_{name}": value for name, value in metrics.items()}
+    name = name or workload.mode
+    bench.conditions.setdefault("steady", {})[name] = found
+    bench.conditions.setdefault("sysbench", {})[name] = lines
+    return {f"{name}_{metric}": value for metric, value in metrics.items()}
+
+
+def learn(
+    bench: Bench, server: Server, ours: Counters, workload: Workload, step_s: int, cap_s: int
+) -> None:
+    """Warm up until a transaction's page reads stop falling, which skewed access needs.
+
+    A full pool holds whatever was read last; which pages are wanted often it must learn first, and
+    throughput may be even meanwhile. Records the pages read a transaction in each step.
+    """
+    steps: list[float] = []
+    while (len(steps) < 2 or steps[-1] < _FALLS * steps[-2]) and len(steps) * step_s < cap_s:
+        workload = workload.next()
+        before = ours.read()
+        done = sysbench.run(server, workload, step_s).result.transactions
+        read = ours.read()["pages_read"] - before["pages_read"]
+        steps.append(round(read / max(done, 1), 4))
+    bench.note("learning_pages_read_per_tx", steps)
 
 
 def _window(
@@ -96,14 +116,17 @@ def _window(
     """Return a window's metrics, its drifts, and sysbench's own lines."""
     assert bench.sampler is not None
     with bench.clock.stage("measured passes"):
+        host_before = observe.usage(server.host)
         before, from_s = ours.read(), bench.sampler.now_s()
         load = sysbench.run(server, workload, times.window_s)
         after, to_s = ours.read(), bench.sampler.now_s()
+        host_after = observe.usage(server.host)
     # Before and after, sysbench starts and ends: those moments would pass for a drift.
     samples = bench.sampler.between(from_s + _START_S, from_s + times.window_s)
     if len(samples) < steady.LEAST_SAMPLES:
         middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
         samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
+    cpus_s = (to_s - from_s) * server.host.cores
     capacity = {
         "dirty_pages": after["total_pages"],
         "checkpoint_age_bytes": redo_bytes,
@@ -113,9 +136,14 @@ def _window(
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
         "reconnects": load.result.reconnects,
-        "cpu_share": round(load.cpu_s / times.window_s / (os.cpu_count() or 1), 4),
+        "cpu_share": round(load.cpu_s / cpus_s, 4),
     }
-    return _metrics(load, before, after), steady.drifts(samples, capacity), lines
+    shares = {
+        "busy_share": round((host_after.busy_s - host_before.busy_s) / cpus_s, 4),
+        "iowait_share": round((host_after.iowait_s - host_before.iowait_s) / cpus_s, 4),
+    }
+    drifts = steady.drifts(workload.counted(samples), capacity)
+    return {**_metrics(load, before, after), **shares}, drifts, lines
 
 
 def _metrics(

@@ -1,24 +1,24 @@
-"""The workshop of one session: builds, datasets, copies, the emulated disk, and single trials."""
+"""The workshop of one session: builds, datasets, copies, sites, and single trials."""
 
 import contextlib
 import datetime
 import errno
-import os
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
-from innolab import builds, datasets, disk, host, validity
+from innolab import builds, datasets, machine, observe, validity
+from innolab.arrays import Arrays
 from innolab.bench import Bench, anonymous
 from innolab.builds import Build
 from innolab.clock import Clock
-from innolab.devices import HOST, Calibration, profiles
 from innolab.errors import InnolabError, InputError
+from innolab.hosts import HostLostError
+from innolab.hosts.here import HERE
 from innolab.itself import own_facts
-from innolab.loads import fio
 from innolab.plans import Plan, Progress
 from innolab.runs import SCHEMA, Run, finite
+from innolab.sites import Site, Sites
 from innolab.study import Parameters, Study, Trial
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -40,13 +40,14 @@ class Workshop:
         report: Path,
         progress: Progress,
         clock: Clock,
+        arrays: Arrays | None = None,
     ) -> None:
         self.study = study
         self.parameters = parameters
         self.report = report
         self.progress = progress
         self.clock = clock
-        self.cache = host.cache_folder()
+        self.cache = machine.cache_folder()
         self.folder = self.cache / datasets.WORK
         self.base = base_settings_file(self.cache)
         self.recipe = study.dataset(parameters)
@@ -54,11 +55,21 @@ class Workshop:
         self.spec_sha256 = study.spec_sha256(parameters)
         self._datasets: dict[str, datasets.Dataset] = {}
         self._clones: dict[Path, datasets.Clone] = {}
-        self._disk: disk.EmulatedDisk | None = None
-        self._calibrations: dict[str, Calibration] = {}
-        self._written: Path | None = None
-        self._host_facts = host.facts(self.cache)
+        self._written: datasets.Clone | None = None
+        self._array: str | None = None
+        self._facts: dict[str, dict[str, Any]] = {}
+        self.lost = False
         self._own_facts = own_facts()
+        self.sites = Sites(
+            self.folder,
+            study.needs(parameters).emulated_bytes,
+            study.calibration_s.get(parameters.scale, 0.0),
+            arrays,
+            progress.say,
+            clock,
+        )
+        self.arrays = arrays
+        self.hosts = [HERE, *([arrays.host] if arrays else [])]
         self.clear()
 
     def clear(self) -> None:
@@ -66,9 +77,14 @@ class Workshop:
 
         Only called while holding the right to measure, so nothing in the folder is in use.
         """
-        _end_strays(self.folder)
-        disk.lower_disk(self._disk_folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # A host that is lost is cleared by the next session.
+        for host in self.hosts:
+            with contextlib.suppress(HostLostError):
+                host.end_servers(host.folder / datasets.WORK)
+        self.sites.clear()
+        for host in self.hosts:
+            with contextlib.suppress(HostLostError):
+                host.remove(host.folder / datasets.WORK)
         for half in (self.cache / "datasets").glob("*" + datasets.HALF):
             shutil.rmtree(half)
 
@@ -80,72 +96,59 @@ class Workshop:
                 prepared = datasets.obtain(self.recipe, build, self.cache, self.base, say)
                 self._datasets[build.id] = prepared
 
-    @property
-    def _disk_folder(self) -> Path:
-        return self.folder / "disk"
-
     def prepare_devices(self) -> None:
-        """Make the emulated disk where the study has devices, and ask fio what each device gives.
-
-        The host's own disk is asked too: the model needs its speed.
-        """
+        """Make ready every device that can be before the first trial, and ask fio for its speed."""
         build = next(iter(self.builds))
         arms = self.study.arms(self.parameters, build)
-        wanted = list(dict.fromkeys(str(arm["device"]) for arm in arms if "device" in arm))
-        if not wanted:
-            return
-        host_place = self.folder / "clones"
-        host_place.mkdir(parents=True, exist_ok=True)
-        host.give_to_server(host_place)
-        if any(name != HOST for name in wanted):
-            self.progress.say("making the emulated disk")
+        if self.arrays is not None:
+            self.progress.say(f"{self.arrays.host.name}: bringing servers and tools")
             with self.clock.stage("set-up"):
-                size = self.study.needs(self.parameters).emulated_bytes
-                self._disk = disk.raise_disk(self._disk_folder, size)
-        duration_s = self.study.calibration_s[self.parameters.scale]
-        for name in wanted:
-            self.progress.say(f"calibrating {name}")
-            with self.clock.stage("calibration"):
-                if name == HOST or self._disk is None:
-                    found = fio.calibrate(host_place, None, duration_s)
-                else:
-                    with self._disk.limited(profiles()[name]):
-                        found = fio.calibrate(self._disk.data, self._disk.cgroup, duration_s)
-                self._calibrations[name] = found
+                self.arrays.prepare_host(list(self.builds.values()))
+        self.sites.prepare(list(dict.fromkeys(str(a["device"]) for a in arms if "device" in a)))
 
-    def clone(self, build: Build, device: str, writes: bool) -> datasets.Clone:
+    def clone(self, build: Build, site: Site, writes: bool) -> datasets.Clone:
         """Return a copy of a build's dataset on a device.
 
         To read, there is one for all trials of the session: fifty copies of the data would take
         longer than the measurement, and their different places on the disk would add noise
         between arms. To write, each trial gets a fresh one, in the room of the last.
         """
-        emulated = self._disk is not None and device != HOST
-        place = self._disk.data if emulated and self._disk else self.folder / "clones"
+        dataset = self._datasets[build.id]
         if writes:
-            if self._written:
-                shutil.rmtree(self._written, ignore_errors=True)
-            self._written = place / f"{build.id}-written"
-            return datasets.Clone(self._datasets[build.id], self._written)
-        kept = place / build.id
+            self._discard_written()
+            name = f"{build.id}-written"
+            self._written = datasets.Clone(
+                site.host, dataset, site.data / name, site.log and site.log / name
+            )
+            return self._written
+        kept = site.data / build.id
         if kept not in self._clones:
             self.progress.say(f"{build.id}: cloning the dataset")
-            self._clones[kept] = datasets.Clone(self._datasets[build.id], kept)
+            log = site.log and site.log / build.id
+            self._clones[kept] = datasets.Clone(site.host, dataset, kept, log)
         return self._clones[kept]
+
+    def _discard_written(self) -> None:
+        if self._written:
+            self._written.remove()
+            self._written = None
 
     def run(self, trial: Trial) -> Run:
         """Run one trial and return its record; a failure is a record too."""
+        site = self._site(trial)
+        facts = self._facts_of(site)
         build = self.builds[str(trial.factors["server"])]
+        if site.host is not HERE:
+            build = builds.moved(build, self.cache, site.host.folder)
         bench = Bench(
             build=build,
             dataset_facts=self._datasets[build.id].facts,
-            clone=lambda device, writes: self.clone(build, device, writes),
-            place=self.folder / f"trial-{trial.position}",
-            base=self.base,
+            site=site,
+            clone=lambda writes: self.clone(build, site, writes),
+            place=site.host.folder / datasets.WORK / f"trial-{trial.position}",
+            base=base_settings_file(site.host.folder),
             report=self.report,
             parameters=self.parameters,
-            disk=self._disk,
-            calibrations=self._calibrations,
         )
         started = _now()
         error = None
@@ -159,11 +162,33 @@ class Workshop:
                     "recorded. Make room and run the same again."
                 ) from None
             error = anonymous(str(failure))
+            self.lost = isinstance(failure, HostLostError)
             # The server may have died on one of them: the next trials get fresh copies.
             self._clones.clear()
         for stage, seconds in bench.clock.seconds.items():
             self.clock.seconds[stage] += seconds
+        bench.note("host", facts)
         return self._record(trial, bench, metrics, error, started)
+
+    def _site(self, trial: Trial) -> Site:
+        """Return where a trial runs; making an array anew takes all copies with it."""
+        device = trial.factors.get("device")
+        if device is None:
+            return self.sites.plain()
+        ready = self.sites.at(str(device))
+        if ready.array is not None and self._array != ready.device:
+            self._array = ready.device
+            for folder in [kept for kept in self._clones if kept.is_relative_to(ready.data)]:
+                del self._clones[folder]
+            self._written = None
+        return ready
+
+    def _facts_of(self, site: Site) -> dict[str, Any]:
+        """Return what a site's host is, asked once for each device on it."""
+        folder = self.cache if site.host is HERE else site.data
+        if site.device not in self._facts:
+            self._facts[site.device] = observe.facts(site.host, folder)
+        return self._facts[site.device]
 
     def _record(
         self, trial: Trial, bench: Bench, metrics: dict[str, Any], error: str | None, started: str
@@ -183,7 +208,6 @@ class Workshop:
             factors=trial.factors,
             metrics=metrics,
             conditions={
-                "host": self._host_facts,
                 "innolab": self._own_facts,
                 **bench.conditions,
                 "time_s": {k: round(v, 4) for k, v in bench.clock.seconds.items()},
@@ -206,15 +230,6 @@ def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, B
             "Bring it back with: make setup; or move the unfinished report away."
         )
     return usable
-
-
-def _end_strays(folder: Path) -> None:
-    """End servers that run on a settings file below a folder of ours."""
-    ours = f"--defaults-file={folder}/".encode()
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if any(word.startswith(ours) for word in entry.read_bytes().split(b"\0")):
-                os.kill(int(entry.parent.name), signal.SIGKILL)
 
 
 def _prefixed(progress: Progress, prefix: str) -> datasets.Say:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import builds, datasets, host
+from innolab import builds, datasets, machine
 from innolab.errors import InputError
 
 pytestmark = pytest.mark.integration
@@ -46,7 +46,7 @@ def _snapshot(*folders: Path) -> set[str]:
 @pytest.mark.parametrize("name", _BAD)
 def test_bad_input_is_told_and_changes_nothing(innolab: Innolab, folder: Path, name: str) -> None:
     words, said = _BAD[name]
-    watched = (folder, host.cache_folder() / "datasets", host.cache_folder() / datasets.WORK)
+    watched = (folder, machine.cache_folder() / "datasets", machine.cache_folder() / datasets.WORK)
     before = _snapshot(*watched)
     done = innolab(*words, INNOLAB_REPORTS=str(folder))
     assert done.returncode == 2
@@ -57,7 +57,7 @@ def test_bad_input_is_told_and_changes_nothing(innolab: Innolab, folder: Path, n
 
 
 def test_two_runs_at_once_are_refused(innolab: Innolab, folder: Path) -> None:
-    with host.measuring_alone():
+    with machine.measuring_alone():
         done = innolab(*_RUN, INNOLAB_REPORTS=str(folder))
     assert done.returncode == 2
     assert f"process {os.getpid()}" in done.stderr
@@ -101,8 +101,8 @@ def test_builds_that_cannot_be_had_are_left_out_and_none_is_an_error(
     innolab: Innolab, folder: Path
 ) -> None:
     (folder / "builds").mkdir()
-    shutil.copytree(host.cache_folder() / "etc", folder / "etc")
-    shutil.copy(host.cache_folder() / "builds" / "mysql-5.6.24.json", folder / "builds")
+    shutil.copytree(machine.cache_folder() / "etc", folder / "etc")
+    shutil.copy(machine.cache_folder() / "builds" / "mysql-5.6.24.json", folder / "builds")
     gone = {"id": "mysql-9.7", "unavailable": "this host has no apt-get"}
     (folder / "builds" / "mysql-9.7.json").write_text(json.dumps(gone))
     env = {"INNOLAB_CACHE": str(folder), "INNOLAB_REPORTS": str(folder)}
@@ -123,7 +123,7 @@ def test_too_little_disk_is_told_before_loading(folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
 def test_a_small_disk_is_told_by_the_run(folder: Path) -> None:
-    cache = host.cache_folder()
+    cache = machine.cache_folder()
     script = (
         f"mount -t tmpfs -o size=300m tmpfs {folder} && "
         f"ln -s {cache}/builds {cache}/etc {folder} && "
@@ -144,7 +144,7 @@ def test_a_server_without_buffer_pool_instances_is_refused(innolab: Innolab, fol
         cwd=ROOT, env={**os.environ, "ANSIBLE_CONFIG": "playbooks/ansible.cfg"}, check=True,
         capture_output=True,
     )  # fmt: skip
-    mariadbd = host.cache_folder() / "tools" / "bin" / "mariadbd"
+    mariadbd = machine.cache_folder() / "tools" / "bin" / "mariadbd"
     done = innolab(*_RUN, "-p", f"builds={mariadbd}", INNOLAB_REPORTS=str(folder))
     assert done.returncode == 2
     assert "has no innodb_buffer_pool_instances" in done.stderr
@@ -153,7 +153,7 @@ def test_a_server_without_buffer_pool_instances_is_refused(innolab: Innolab, fol
 
 def _imposter(folder: Path) -> Path:
     """A real mysqld behind a script, whose help admits to debugging as a debug build's does."""
-    found = builds.find(host.cache_folder(), "mysql-9.7")
+    found = builds.find(machine.cache_folder(), "mysql-9.7")
     assert isinstance(found, builds.Build)
     real = f'{" ".join(found.mysqld)} "$@" --lc-messages-dir={found.share}'
     script = folder / "mysqld"
@@ -182,5 +182,5 @@ def test_a_debug_build_given_by_path_runs_and_supports_no_verdict(
     assert "Not valid: 5 of 5 runs" in page
     assert "Do not quote the numbers of these runs" in page
     assert innolab("verify", str(report)).returncode == 0
-    for kept in (host.cache_folder() / "datasets").glob("scan-5000000-*-mysqld-9.7*"):
+    for kept in (machine.cache_folder() / "datasets").glob("scan-5000000-*-mysqld-9.7*"):
         shutil.rmtree(kept)

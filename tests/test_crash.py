@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import datasets, host
+from innolab import datasets, machine
 from innolab.report import folders
 from innolab.runs import RunLog
 
@@ -32,7 +32,7 @@ def env() -> Iterator[dict[str, str]]:
     place = Path(tempfile.mkdtemp(prefix="innolab-crash-", dir="/var/tmp"))
     place.chmod(0o755)
     for name in ("builds", "etc"):
-        (place / name).symlink_to(host.cache_folder() / name)
+        (place / name).symlink_to(machine.cache_folder() / name)
     (place / "reports").mkdir()
     yield {"INNOLAB_CACHE": str(place), "INNOLAB_REPORTS": str(place / "reports")}
     shutil.rmtree(place)
@@ -86,7 +86,7 @@ def test_killed_at_random_moments_nothing_is_lost_and_the_run_completes(
         run.kill()
         run.wait()
         assert _gone(cache), "a mysqld outlived its run"
-        with host.measuring_alone():
+        with machine.measuring_alone():
             pass  # no lock was left
         now = _records(env)
         assert now.startswith(finished[: finished.rfind(b"\n") + 1]), "a finished run was lost"

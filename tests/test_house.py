@@ -21,9 +21,13 @@ from innolab import claims, cli, studies
 # From the ground up. A module may import those of lower floors, and of its own floor.
 FLOORS = [
     ["errors", "units", "clock", "itself", "files"],
-    ["stats", "host", "study", "pagecache", "series", "steady", "misses", "models"],
-    ["devices", "tools", "disk"],
+    ["stats", "raid"],
+    ["machine", "study", "pagecache", "steady", "misses", "models", "playbooks"],
+    ["devices", "tools"],
+    ["hosts"],
+    ["observe", "series", "disk"],
     ["builds", "server", "counters", "datasets", "loads"],
+    ["arrays", "sites"],
     ["runs"],
     ["bench", "validity"],
     ["windows"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from innolab import builds, host, server
+from innolab import builds, machine, server
 from innolab.builds import Build
 from innolab.server import Server, ServerError
 from innolab.workshop import base_settings_file
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-9.7"])
 def build(request: pytest.FixtureRequest) -> Build:
-    found = builds.find(host.cache_folder(), request.param)
+    found = builds.find(machine.cache_folder(), request.param)
     assert isinstance(found, Build), f"make setup could not bring {request.param}: {found}"
     return found
 
@@ -37,7 +37,7 @@ def running(build: Build, data: Path, folder: Path) -> Iterator[Server]:
 
 
 def _base() -> Path:
-    return base_settings_file(host.cache_folder())
+    return base_settings_file(machine.cache_folder())
 
 
 def test_it_runs_unprivileged_on_a_private_socket(running: Server) -> None:

@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 
 from innolab import misses, tools
 from innolab.errors import InnolabError
+from innolab.hosts.here import HERE
 from innolab.loads import sysbench, sysbench_output
 from innolab.loads.sysbench import Workload
 
@@ -69,8 +70,7 @@ def test_the_distribution_is_always_explicit(
     distribution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("innolab.tools.path", lambda name: f"/x/{name}")
-    server: Any = SimpleNamespace(socket="/s", folder=tmp_path)
-    monkeypatch.setattr("innolab.host.give_to_server", lambda path: None)
+    server: Any = SimpleNamespace(socket="/s", folder=tmp_path, host=HERE)
     words = sysbench.argv(Workload("read_only", 10, 2, distribution, 7), server, "run")
     assert words[0] == "/x/sysbench"
     assert words[-1] == "run"

@@ -72,8 +72,10 @@ def _leaflet(name: str, caption: str, alt: str) -> str:
     )
 
 
-def canvas(columns: int, height_in: float = 3.6, **options: Any) -> tuple["Picture", list[Any]]:
-    """Return a picture with a row of axes in the house style."""
+def canvas(
+    columns: int, height_in: float = 3.6, rows: int = 1, **options: Any
+) -> tuple["Picture", list[Any]]:
+    """Return a picture with rows of axes in the house style, and the axes row by row."""
     import seaborn
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Picture
@@ -81,5 +83,5 @@ def canvas(columns: int, height_in: float = 3.6, **options: Any) -> tuple["Pictu
     seaborn.set_theme(style="whitegrid", font="DejaVu Sans", rc={"axes.titlesize": 10})
     picture = Picture(figsize=(8.6, height_in), layout="constrained")
     FigureCanvasAgg(picture)
-    axes = picture.subplots(1, columns, squeeze=False, **options)[0]
-    return picture, list(axes)
+    axes = picture.subplots(rows, columns, squeeze=False, **options)
+    return picture, list(axes.flat)

@@ -1,16 +1,16 @@
 """fio: how many pages a second a place on a disk really gives. Command line and reading apart."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-from innolab import host, tools
+from innolab import machine
 from innolab.devices import MIXED_READ_SHARE, PAGE_BYTES, Calibration
 from innolab.errors import InnolabError
+from innolab.hosts import Host
 
 # More in flight than any load keeps here, so that the device and not the waiting decides.
 _DEPTH = 32
+_FILE_BYTES = 64 * 1024**2
 KINDS = {
     "read": ["--rw=randread", f"--iodepth={_DEPTH}"],
     "write": ["--rw=randwrite", f"--iodepth={_DEPTH}"],
@@ -23,11 +23,11 @@ KINDS = {
 }
 
 
-def argv(file: Path, size_bytes: int, duration_s: float) -> list[str]:
+def argv(fio: str, file: Path, size_bytes: int, duration_s: float) -> list[str]:
     """Return fio's words for all kinds of work, one after the other, past the page cache."""
     jobs = [[f"--name={kind}", "--stonewall", *words] for kind, words in KINDS.items()]
     return [
-        tools.path("fio"),
+        fio,
         f"--filename={file}",
         f"--size={size_bytes}",
         f"--bs={PAGE_BYTES}",
@@ -65,8 +65,8 @@ def parse(text: str) -> Calibration:
         raise InnolabError(f"fio gave no result. It said: {text.strip()[:300]}") from None
 
 
-def calibrate(folder: Path, cgroup: Path | None, duration_s: float) -> Calibration:
-    """Return what a folder's disk gives to a process of a control group.
+def calibrate(host: Host, folder: Path, cgroup: Path | None, duration_s: float) -> Calibration:
+    """Return what a folder's disk gives to a process of a control group on a host.
 
     Raises
     ------
@@ -74,17 +74,16 @@ def calibrate(folder: Path, cgroup: Path | None, duration_s: float) -> Calibrati
         Where fio fails.
     """
     file = folder / "fio"
-    size = 64 * 1024**2
-    with file.open("wb") as written:
-        written.write(os.urandom(1024**2) * (size // 1024**2))
-        # What is not yet on the disk would be written under the limit, beside fio's own.
-        os.fsync(written.fileno())
-    host.give_to_server(file)
+    megabytes = _FILE_BYTES // 1024**2
+    # What is not yet on the disk would be written under the limit, beside fio's own.
+    fill = ["if=/dev/urandom", f"of={file}", "bs=1M", f"count={megabytes}", "conv=fsync"]
+    host.must(["dd", *fill], what="Filling a file for fio")
+    host.must(["chmod", "0666", file], what="Filling a file for fio")
     try:
-        words = [*host.within(cgroup), *host.unprivileged(), *argv(file, size, duration_s)]
-        done = subprocess.run(words, capture_output=True, text=True, cwd="/")
+        words = argv(host.tool("fio"), file, _FILE_BYTES, duration_s)
+        done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
     finally:
-        file.unlink()
-    if done.returncode:
-        raise InnolabError(f"fio ended with status {done.returncode}: {done.stderr.strip()[:300]}")
+        host.remove(file)
+    if done.status:
+        raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
     return parse(done.stdout)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from mysql.connector import Error
 
-from innolab import host
+from innolab import observe
 from innolab.server import Server
 
 
@@ -33,12 +33,12 @@ def timed(server: Server, sql: str) -> tuple[list[tuple[Any, ...]], Cost]:
     try:
         with server.connect() as connection, connection.cursor() as cursor:
             pages, instances = _pages_read(cursor)
-            before = host.process_usage(server.pid)
+            before = observe.process_usage(server.host, server.pid)
             began = time.perf_counter()
             cursor.execute(sql)
             rows = list(cursor.fetchall())
             seconds = time.perf_counter() - began
-            after = host.process_usage(server.pid)
+            after = observe.process_usage(server.host, server.pid)
             pages_after, instances_after = _pages_read(cursor)
     except (Error, OSError) as error:
         raise server.failure(error) from None

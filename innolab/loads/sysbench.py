@@ -1,15 +1,12 @@
 """sysbench's OLTP load: its command line, and one run of it against a server."""
 
-import os
-import resource
-import shutil
-import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from innolab import host, tools
 from innolab.errors import InnolabError
+from innolab.hosts import Done, TimedOutError
 from innolab.loads.sysbench_output import Result, last_words, parse
 from innolab.server import Server
 
@@ -20,23 +17,38 @@ MODES = {"read_only": "oltp_read_only", "read_write": "oltp_read_write"}
 # `special`: the published studies used `uniform`. It cannot draw `zipf`, which our script adds.
 DISTRIBUTIONS = {"uniform": "uniform", "special": "special", "pareto": "pareto", "zipf": "uniform"}
 _ZIPF = Path(__file__).with_name("zipf.lua")
+# Without BEGIN and COMMIT a transaction is its queries, of which the reading load has 14.
+_NO_COMMITS, _SELECTS = "--skip_trx=on", 14
 # After its time is up a transaction may still wait for the device.
 _GRACE_S = 120
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is asked of the server. `rows` is the size of the one table."""
+    """What is asked of the server.
+
+    Attributes
+    ----------
+    rows : the size of the one table
+    options : further words for sysbench, which set what a transaction is
+    """
 
     mode: str
     rows: int
     threads: int
     distribution: str
     seed: int
+    options: tuple[str, ...] = ()
 
     def next(self) -> "Workload":
         """Return the same workload with the seed of its next run, which draws other ids."""
         return replace(self, seed=self.seed + 1)
+
+    def counted(self, samples: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+        """Return a server's counters with transactions, also where none is committed."""
+        if _NO_COMMITS not in self.options:
+            return [dict(sample) for sample in samples]
+        return [{**sample, "transactions": sample["selects"] / _SELECTS} for sample in samples]
 
 
 class Load(NamedTuple):
@@ -49,7 +61,7 @@ class Load(NamedTuple):
 def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
     return [
-        tools.path("sysbench"),
+        server.host.tool("sysbench"),
         _script(workload, server),
         "--db-driver=mysql",
         f"--mysql-socket={server.socket}",
@@ -60,6 +72,7 @@ def argv(workload: Workload, server: Server, *options: str) -> list[str]:
         f"--threads={workload.threads}",
         f"--rand-type={DISTRIBUTIONS[workload.distribution]}",
         f"--rand-seed={workload.seed}",
+        *workload.options,
         *options,
     ]
 
@@ -69,9 +82,7 @@ def _script(workload: Workload, server: Server) -> str:
     if workload.distribution != "zipf":
         return MODES[workload.mode]
     copy = server.folder / _ZIPF.name
-    if not copy.exists():
-        shutil.copy(_ZIPF, copy)
-        host.give_to_server(copy)
+    server.host.write(copy, _ZIPF.read_text())
     return str(copy)
 
 
@@ -102,38 +113,28 @@ def prepare(server: Server, workload: Workload) -> None:
     InnolabError
         As `run`.
     """
-    _text(server, workload, argv(workload, server, "prepare"), None)
+    _ended(server, workload, argv(workload, server, "prepare"), None)
 
 
 def _run(server: Server, workload: Workload, words: list[str], duration_s: float) -> Load:
-    before = _children_cpu_s()
-    text = _text(server, workload, words, duration_s + _GRACE_S)
-    return Load(parse(text), _children_cpu_s() - before)
+    done = _ended(server, workload, words, duration_s + _GRACE_S)
+    return Load(parse(done.stdout), done.cpu_s)
 
 
-def _text(server: Server, workload: Workload, words: list[str], limit_s: float | None) -> str:
+def _ended(server: Server, workload: Workload, words: list[str], limit_s: float | None) -> Done:
     try:
-        done = subprocess.run(
-            [*host.unprivileged(), *words],
-            capture_output=True,
-            text=True,
-            timeout=limit_s,
-            env={**os.environ, "LC_ALL": "C", "INNOLAB_OLTP": MODES[workload.mode]},
-            cwd="/",
+        done = server.host.run(
+            [*server.host.unprivileged(), *words],
+            env={"LC_ALL": "C", "INNOLAB_OLTP": MODES[workload.mode]},
+            limit_s=limit_s,
         )
-    except subprocess.TimeoutExpired:
+    except TimedOutError:
         raise InnolabError(
             f"sysbench did not end within {limit_s:.0f} s and was killed; the server hangs."
         ) from None
-    if done.returncode:
+    if done.status:
         said = last_words(done.stdout + done.stderr)
         raise server.death() or InnolabError(
-            f"sysbench ended with status {done.returncode}. It said: {said}"
+            f"sysbench ended with status {done.status}. It said: {said}"
         )
-    return done.stdout
-
-
-def _children_cpu_s() -> float:
-    """Return the CPU seconds of all children that have ended; a running mysqld is not counted."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return done

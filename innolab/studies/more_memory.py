@@ -5,34 +5,16 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from innolab import counters, datasets, windows
+from innolab import windows
 from innolab.bench import Bench
 from innolab.devices import HOST, profiles
-from innolab.errors import InnolabError
-from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
-from innolab.server import Server
+from innolab.studies import oltp
 from innolab.study import Factors, Needs, Parameters, Study, Trial
 from innolab.windows import Times
 
-MIB = 1024**2
-PAGE_BYTES = 16 * 1024
 ORIGINAL_ROWS = 80_000_000
 ROWS = {"smoke": ORIGINAL_ROWS // 320, "quick": ORIGINAL_ROWS // 40, "paper": ORIGINAL_ROWS}
-# Measured: 243 to 252 B a row, index included, on both servers.
-BYTES_PER_ROW = 255
-SYSTEM_BYTES = 130 * MIB
-SERVER_OVERHEAD_BYTES = 700 * MIB
-# The usual size of the seeds' time, on 18 GB of data; it shrinks with the rows, down to the least
-# that leaves today's server room for its threads.
-ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES = 512 * MIB, 16 * MIB
-# How many pages a page cleaner keeps free does not shrink by itself: unscaled, they would be a
-# fifteenth of a small pool.
-ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH = 1024, 100
-# How long a page must have been in the pool before a second access counts. A small pool on a fast
-# disk turns over within the default, which would keep no page for being wanted often.
-ORIGINAL_OLD_BLOCKS_MS = 1000
-
 # Buffer pool / data. A is where the data just fits; C is a third of it; multiples are of these.
 LEVELS = {
     "2/18": 2 / 18,
@@ -133,15 +115,6 @@ def rows_of(parameters: MemoryParameters) -> int:
     return parameters.rows or ROWS[parameters.scale]
 
 
-def _scaled(original: int, least: int, rows: int) -> int:
-    return max(least, original * rows // ORIGINAL_ROWS)
-
-
-def redo_bytes(rows: int) -> int:
-    """Return the size of the redo log, whole MiB, in the proportion of the original's time."""
-    return _scaled(ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES, rows) // (2 * MIB) * 2 * MIB
-
-
 def spec(parameters: MemoryParameters) -> dict[str, Any]:
     """Return what all arms share."""
     scale = parameters.scale
@@ -194,12 +167,12 @@ def _emulated(parameters: MemoryParameters) -> bool:
 
 def needs(parameters: MemoryParameters) -> Needs:
     """Return the largest pool with the server's overhead, and the emulated disk."""
-    data = rows_of(parameters) * BYTES_PER_ROW
-    whole = data + SYSTEM_BYTES + redo_bytes(rows_of(parameters))
+    data = rows_of(parameters) * oltp.BYTES_PER_ROW
+    whole = data + oltp.SYSTEM_BYTES + oltp.redo_bytes(rows_of(parameters))
     return Needs(
-        memory_bytes=int(data * max(LEVELS.values())) + SERVER_OVERHEAD_BYTES,
+        memory_bytes=int(data * max(LEVELS.values())) + oltp.SERVER_OVERHEAD_BYTES,
         disk_bytes_per_build=whole + (2 * whole if HOST in parameters.devices else 0),
-        emulated_bytes=_copies(parameters) * int(whole * 1.3) + 400 * MIB
+        emulated_bytes=_copies(parameters) * int(whole * 1.3) + 400 * oltp.MIB
         if _emulated(parameters)
         else 0,
     )
@@ -210,72 +183,6 @@ def _copies(parameters: MemoryParameters) -> int:
     return len(parameters.builds) + 1
 
 
-def _redo_settings(rows: int) -> dict[str, str | int]:
-    return {
-        "loose_innodb_log_file_size": redo_bytes(rows) // 2,
-        "loose_innodb_redo_log_capacity": redo_bytes(rows),
-    }
-
-
-def dataset(parameters: MemoryParameters) -> datasets.Recipe:
-    """Return sysbench's table as a recipe."""
-    rows = rows_of(parameters)
-    return datasets.Recipe(
-        name=f"oltp-{rows}",
-        spec={"rows": rows, "tool": "sysbench 1.0 oltp", "redo": redo_bytes(rows), "recipe": 1},
-        size_bytes=rows * BYTES_PER_ROW + SYSTEM_BYTES + redo_bytes(rows),
-        load=lambda server, say: load(server, rows, say),
-        verify=lambda server: verify(server, rows),
-        settings={"innodb_buffer_pool_size": 1024 * MIB, **_redo_settings(rows)},
-    )
-
-
-def load(server: Server, rows: int, say: datasets.Say) -> None:
-    """Create sysbench's table, fill it, and index k, by sysbench itself."""
-    server.query(f"CREATE DATABASE {sysbench.SCHEMA}")
-    say(f"loading {rows:,} rows by sysbench")
-    sysbench.prepare(server, Workload("read_only", rows, 1, "uniform", 1))
-    server.query(f"ANALYZE TABLE {sysbench.TABLE}")
-
-
-def verify(server: Server, rows: int) -> dict[str, Any]:
-    """Check number, keys and lengths of the rows and return the table's sizes.
-
-    Raises
-    ------
-    InnolabError
-        Where a row is missing, doubled or of another shape.
-    """
-    counted, low, high, right = server.query(
-        "SELECT COUNT(*), MIN(id), MAX(id), SUM(CHAR_LENGTH(c) = 119 AND CHAR_LENGTH(pad) = 59 "
-        f"AND k BETWEEN 1 AND {rows}) FROM {sysbench.TABLE}"
-    )[0]
-    if (counted, low, high, int(right or 0)) != (rows, 1, rows, rows):
-        raise InnolabError(
-            f"The loaded table has {counted:,} rows, {int(right or 0):,} of them right, keys "
-            f"{low} to {high}; expected {rows:,} right rows from 1 to {rows:,}."
-        )
-    schema, table = sysbench.TABLE.split(".")
-    data, index = server.query(
-        "SELECT data_length, index_length FROM information_schema.tables "
-        f"WHERE table_schema = '{schema}' AND table_name = '{table}'"
-    )[0]
-    return {
-        "rows": rows,
-        "data_bytes": int(data),
-        "index_bytes": int(index),
-    }
-
-
-def data_bytes(facts: dict[str, Any], load: str) -> int:
-    """Return the size of what a load asks for, in bytes: A is the pool of this size.
-
-    Reading loads use the clustered index alone; writing ones change the secondary index too.
-    """
-    index = facts["index_bytes"] if load == "read_write" else 0
-    return int(facts["data_bytes"]) + index
-
-
 def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
     """Return the times of a scale.
 
@@ -284,7 +191,7 @@ def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
     """
     scale = parameters.scale
     writes = load == "read_write"
-    filled = redo_bytes(rows_of(parameters)) / 6000 * 0.75 if writes else 0
+    filled = oltp.redo_bytes(rows_of(parameters)) / 6000 * 0.75 if writes else 0
     return Times(
         window_s=WINDOW_S[scale][load],
         cap_s=CAP_S[scale],
@@ -297,30 +204,20 @@ def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
 def settings(parameters: MemoryParameters, pool_ratio: float, data: int) -> dict[str, Any]:
     """Return the server variables of an arm; the pool is rounded to whole chunks."""
     rows = rows_of(parameters)
-    wanted = pool_ratio * data
-    # At most a thousand chunks, which is what a server is meant for.
-    chunk = MIB * max(1, math.ceil(wanted / (1000 * MIB)))
     return {
-        "innodb_buffer_pool_size": round(wanted / chunk) * chunk,
-        "loose_innodb_buffer_pool_chunk_size": chunk,
-        "innodb_buffer_pool_instances": 1,
-        "innodb_flush_method": "O_DIRECT",
+        **oltp.pool_settings(pool_ratio, data),
+        **oltp.flushing_settings(),
         "innodb_flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
-        "innodb_lru_scan_depth": _scaled(ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH, rows),
-        "innodb_old_blocks_time": _scaled(ORIGINAL_OLD_BLOCKS_MS, 1, rows),
-        # The low-water mark is 10 by default today and was 0: it would flush early on one server.
-        "innodb_max_dirty_pages_pct": 75,
-        "innodb_max_dirty_pages_pct_lwm": 0,
-        "innodb_monitor_enable": counters.CHECKPOINT_AGE,
-        **_redo_settings(rows),
+        **oltp.scaled_settings(rows),
+        **oltp.redo_settings(rows),
     }
 
 
 def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     """Fill the pool at the disk's own speed, then limit the device and measure one load."""
     parameters: MemoryParameters = bench.parameters
-    load, device = str(trial.factors["load"]), str(trial.factors["device"])
-    data = data_bytes(bench.dataset_facts, load)
+    load = str(trial.factors["load"])
+    data = oltp.data_bytes(bench.dataset_facts, load)
     asked = settings(parameters, float(trial.factors["pool_ratio"]), data)
     workload = Workload(
         load,
@@ -329,23 +226,12 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         str(trial.factors["distribution"]),
         seed=(parameters.seed + trial.position) % 2**20 * 1000,
     )
-    with bench.loaded_server(asked, device, writes=load == "read_write") as (server, ours):
+    with bench.loaded_server(asked, writes=load == "read_write") as (server, ours):
         with bench.clock.stage("warm-up"):
-            _fill(server, load)
-        times = _times(parameters, load, data / PAGE_BYTES)
-        redo = redo_bytes(workload.rows)
-        return windows.measure(bench, server, ours, device, workload, times, redo)
-
-
-def _fill(server: Server, load: str) -> None:
-    """Read once what the load will ask for, so that no pool has room left that would fill.
-
-    Reading loads never ask for the secondary index: its pages would take the room of others until
-    they are pushed out, long after the window.
-    """
-    server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (PRIMARY) WHERE pad <> ''")
-    if load == "read_write":
-        server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (k_1) WHERE k >= 0")
+            oltp.fill(server, load)
+        times = _times(parameters, load, data / oltp.PAGE_BYTES)
+        redo = oltp.redo_bytes(workload.rows)
+        return windows.measure(bench, server, ours, workload, times, redo)
 
 
 _POOL_VARIABLES = frozenset({"innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size"})
@@ -370,7 +256,7 @@ STUDY = Study(
     spec=spec,
     arms=arms,
     needs=needs,
-    dataset=dataset,
+    dataset=lambda parameters: oltp.dataset(rows_of(parameters)),
     trial=trial,
     checks=(
         "debug build",

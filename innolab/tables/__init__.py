@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from innolab import stats, validity
+from innolab import claims, stats, validity
 from innolab.claims import Verdict
 from innolab.runs import Result, RunSet
 from innolab.units import bytes_text, seconds_text
@@ -39,6 +39,23 @@ class Text:
 
     def __repr__(self) -> str:
         return "\n".join(f"- {line}" for line in self.lines)
+
+
+def published(study: str) -> Table:
+    """Return every published figure with where it stands and what contradicts it."""
+    return Table(
+        [
+            {
+                "study": p.series,
+                "figure": p.quantity + (f", {p.case}" if p.case else ""),
+                "value": f"{p.value:,.10g} {p.unit}",
+                "seed": p.seed,
+                "where": p.where,
+                "note": p.note,
+            }
+            for p in claims.published(study).values()
+        ]
+    )
 
 
 def host_facts(facts: Mapping[str, Any]) -> Table:

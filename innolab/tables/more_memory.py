@@ -10,7 +10,10 @@ from innolab.devices import HOST, Calibration, profiles
 from innolab.forecast import MODES
 from innolab.runs import Run, RunSet
 from innolab.studies.more_memory import LEVELS
+
+# Notebooks of older reports call `published` here.
 from innolab.tables import Table, Text, interval
+from innolab.tables import published as published
 from innolab.units import bytes_text
 
 # What a claim of A2 to A4 says of the curve: the throughput at A over that at C, if throughput
@@ -25,23 +28,6 @@ _KINDS = {
     "mixed": "7 reads to 3 writes",
     "synced_write": "synced writes",
 }
-
-
-def published(study: str) -> Table:
-    """Return every published figure with where it stands and what contradicts it."""
-    return Table(
-        [
-            {
-                "study": p.series,
-                "figure": p.quantity + (f", {p.case}" if p.case else ""),
-                "value": f"{p.value:,.10g} {p.unit}",
-                "seed": p.seed,
-                "where": p.where,
-                "note": p.note,
-            }
-            for p in claims.published(study).values()
-        ]
-    )
 
 
 def conflicts(runs: RunSet, servers: Sequence[str]) -> Table:

@@ -11,7 +11,7 @@ import pytest
 from test_tools import bring
 from test_workstation import PLAYBOOKS, TOOLS, new_folder
 
-from innolab import host
+from innolab import machine
 
 pytestmark = [
     pytest.mark.integration,
@@ -93,7 +93,7 @@ def record(place: Place) -> dict[str, Any]:
 
 @pytest.mark.parametrize("backing", ["memory", "disk"])
 def test_disk_is_made_as_its_record_says_and_taken_down(place: Place, backing: str) -> None:
-    wanted = {"backing": backing, "user": host.SERVER_USER}
+    wanted = {"backing": backing, "user": machine.SERVER_USER}
     before = place.seen()
     assert CHANGED in place.ask("--check", **wanted)
     assert place.seen() == before == NOTHING
@@ -115,7 +115,7 @@ def test_disk_is_made_as_its_record_says_and_taken_down(place: Place, backing: s
     assert image.stat().st_size == SIZE
     assert f"meta-data={said['node']}" in said["xfs_info"]
     assert (Path(said["cgroup"]) / "cgroup.procs").read_text() == ""
-    assert (data.owner(), data.stat().st_mode & 0o777) == (host.SERVER_USER, 0o755)
+    assert (data.owner(), data.stat().st_mode & 0o777) == (machine.SERVER_USER, 0o755)
 
     (data / "kept").touch()
     before = place.seen()
@@ -197,7 +197,7 @@ def test_foreign_folder_is_refused_untouched(
 def test_disk_in_use_is_not_taken_down(place: Place) -> None:
     place.ask()
     before = place.seen()
-    with subprocess.Popen([*host.within(Path(record(place)["cgroup"])), "sleep", "600"]) as user:
+    with subprocess.Popen([*machine.within(Path(record(place)["cgroup"])), "sleep", "600"]) as user:
         while not (Path(record(place)["cgroup"]) / "cgroup.procs").read_text():
             pass
         said = [place.ask(**ABSENT), place.ask(size_bytes=SIZE + 2**20)]
@@ -241,5 +241,5 @@ def test_limit_set_in_the_control_group_holds(place: Place) -> None:
     reads += ["--direct=1", "--bs=4k", "--output-format=json"]
     subprocess.run([place.programs / "fio", *reads, "--create_only=1"], check=True)
     fio = [str(place.programs / "fio"), *reads, "--time_based", "--runtime=4"]
-    told = json.loads(printed(*host.within(group), *fio))
+    told = json.loads(printed(*machine.within(group), *fio))
     assert told["jobs"][0]["read"]["iops"] == pytest.approx(500, rel=0.05)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_workstation import NEW, new_folder, setup
 
-from innolab import builds, host
+from innolab import builds, machine
 from innolab.server import Server, initialize
 from innolab.workshop import base_settings_file
 
@@ -21,7 +21,7 @@ TABLE = ["--db-driver=mysql", "--mysql-user=root", "--mysql-db=test", "--table-s
 
 def bring(cache: Path, wanted: Iterable[str], path: str = os.environ["PATH"]) -> Path:
     """Have the playbook bring the tools and no builds; return the folder of their starters."""
-    no_builds = {"cache": str(cache), "user": host.SERVER_USER, "builds": {}, "settings": {}}
+    no_builds = {"cache": str(cache), "user": machine.SERVER_USER, "builds": {}, "settings": {}}
     setup(cache, env={"PATH": path}, mysql=no_builds, tools_wanted=list(wanted))
     return cache / "tools/bin"
 
@@ -41,7 +41,10 @@ def unpacked() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    build, base = builds.find(host.cache_folder(), NEW), base_settings_file(host.cache_folder())
+    build, base = (
+        builds.find(machine.cache_folder(), NEW),
+        base_settings_file(machine.cache_folder()),
+    )
     assert isinstance(build, builds.Build), f"make setup could not bring {NEW}: {build}"
     with new_folder() as place:
         initialize(build, place / "data", base)

@@ -1,0 +1,84 @@
+"""Runs of our Ansible playbooks, and what they say."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from innolab.errors import InnolabError
+
+FOLDER = Path(__file__).parent.parent / "playbooks"
+
+
+class PlaybookError(InnolabError):
+    """A playbook failed; the message is that of the task that did."""
+
+
+def play(name: str, wanted: Mapping[str, Any], *options: str | Path) -> list[dict[str, Any]]:
+    """Run a playbook with extra variables and return the results of all its tasks, in order.
+
+    Raises
+    ------
+    PlaybookError
+        Where a task fails or a host cannot be reached.
+    """
+    variables = ["--extra-vars", json.dumps(wanted)]
+    return _results("ansible-playbook", str(FOLDER / name), *variables, *map(str, options))
+
+
+def ask(inventory: Path, host: str, expression: str) -> Any:
+    """Return what an expression of an inventory's variables is for a host of it.
+
+    Raises
+    ------
+    PlaybookError
+        Where the inventory cannot be read, or a variable is not there.
+    """
+    message = ["-m", "ansible.builtin.debug", "-a", f"msg={{{{ {expression} }}}}"]
+    [result] = _results("ansible", host, "-i", str(inventory), *message)
+    return result["msg"]
+
+
+def _results(program: str, *words: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [
+            # Ended with us, it cannot go on changing a host that nobody waits for.
+            *("setpriv", "--pdeathsig", "KILL"),
+            str(Path(sys.executable).parent / program),
+            *words,
+        ],
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(FOLDER / "ansible.cfg"),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        },
+        capture_output=True,
+        text=True,
+        cwd=FOLDER,
+    )
+    results = _tasks(done.stdout)
+    if done.returncode or not results:
+        raise PlaybookError(_reason(results) or f"it said {_last(done) or 'nothing'}")
+    return results
+
+
+def _tasks(told: str) -> list[dict[str, Any]]:
+    try:
+        plays = json.loads(told[told.index("{") :])["plays"]
+    except ValueError:
+        return []
+    return [result for play in plays for task in play["tasks"] for result in task["hosts"].values()]
+
+
+def _reason(results: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the message of the task that failed."""
+    wrong = [r for r in results if r.get("failed") or r.get("unreachable")]
+    return str(wrong[-1].get("msg")) if wrong else None
+
+
+def _last(done: "subprocess.CompletedProcess[str]") -> str:
+    return (done.stderr or done.stdout).strip()[-400:]

@@ -1,0 +1,202 @@
+"""The formula of arrays, the study's plan, and what is refused before any disk is touched."""
+
+import itertools
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from innolab import builds, claims, raid, studies, validity
+from innolab.errors import InnolabError, InputError
+from innolab.hosts import inventory
+from innolab.hosts.ssh import Address, Remote
+from innolab.raid import Array
+from innolab.study import check_parameters, plan
+from innolab.validity import Evidence
+
+STUDY = studies.find("raid-comparison")
+
+
+@pytest.mark.parametrize(
+    ("array", "reads", "writes"),
+    [
+        (Array("single", 1), 200, 200),
+        (Array("raid1", 2), 400, 200),
+        (Array("raid1", 4), 800, 200),
+        (Array("raid1-split", 4), 400, 200),
+        (Array("raid5", 4), 800, 200),
+        (Array("raid5", 8), 1600, 400),
+        (Array("raid10", 4), 800, 400),
+        (Array("raid10", 8), 1600, 800),
+    ],
+)
+def test_the_formula_gives_what_each_layout_is_known_for(
+    array: Array, reads: int, writes: int
+) -> None:
+    assert array.iops(200, 1.0) == reads
+    assert array.iops(200, 0.0) == writes
+    mixed = array.iops(200, 0.7)
+    assert writes <= mixed <= reads
+
+
+def test_a_block_makes_each_array_once_and_blocks_differ_in_order() -> None:
+    trials = plan(STUDY, check_parameters(STUDY, {}), ["a", "b"])
+    orders = []
+    for _, block in itertools.groupby(trials, key=lambda trial: trial.block):
+        of = list(block)
+        order = [device for device, _ in itertools.groupby(of, key=lambda t: t.factors["device"])]
+        assert len(order) == len(set(order)), "an array is made twice in a block"
+        assert len({json.dumps(trial.factors) for trial in of}) == len(of)
+        orders.append(order)
+    assert len({tuple(order) for order in orders}) > 1, "every block has the same order"
+
+
+def test_every_claim_finds_its_arms_in_the_default_plan() -> None:
+    cases = {arm["case"] for arm in STUDY.arms(check_parameters(STUDY, {}), "a")}
+    measured = [claim for claim in claims.claims(STUDY.name) if claim.measure]
+    for claim in measured:
+        assert claim.measure is not None
+        assert {claim.measure["of"], claim.measure.get("to", claim.measure["of"])} <= cases
+    assert len(measured) >= 30
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"arrays": ["raid6-4"]}, "raid6-4"),
+        ({"arrays": ["raid1-2", "raid1-2"]}, "twice"),
+        ({"arrays": []}, "arrays"),
+        ({"threads": [0]}, "1 to 1000"),
+        ({"threads": [10, 10]}, "each once"),
+        ({"chunk_kib": 100}, "power of two"),
+        ({"disks": 4}, "unknown"),
+    ],
+)
+def test_wrong_parameters_are_named(wrong: dict[str, Any], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        check_parameters(STUDY, wrong)
+
+
+def _inventory(folder: Path, host: str) -> str:
+    path = folder / "hosts.yml"
+    path.write_text(
+        f"database_hosts:\n  hosts:\n    db1:\n      {host}\nothers:\n  hosts: {{x: }}\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [("db2", "says nothing of the host 'db2'"), ("x", "not in the group database_hosts")],
+)
+def test_a_host_that_the_inventory_lacks_is_named(tmp_path: Path, host: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        inventory.find(_inventory(tmp_path, "ansible_port: 22"), host)
+
+
+def test_an_inventory_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"There are: .*example-r900.*lab"):
+        inventory.find("nowhere", "db1")
+
+
+def test_a_key_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = _inventory(tmp_path, "ansible_ssh_private_key_file: /no/key")
+    with pytest.raises(InputError, match="no ssh key /no/key"):
+        inventory.find(path, "db1")
+
+
+def test_an_inventory_says_where_a_host_is_and_which_disks_it_may_have(tmp_path: Path) -> None:
+    path = _inventory(
+        tmp_path,
+        "{ansible_host: 127.0.0.2, ansible_port: 2200, ansible_user: me, "
+        "ansible_ssh_common_args: \"-F /dev/null -o 'A=b c'\", "
+        "storage_disks: [{id: a, serial: s, size_bytes: 5}], storage_disk_iops: 180}",
+    )
+    found = inventory.find(path, "db1")
+    options = ("-F", "/dev/null", "-o", "A=b c")
+    assert found.address == Address("db1", "127.0.0.2", 2200, "me", None, options)
+    assert found.disks == [{"id": "a", "serial": "s", "size_bytes": 5}]
+    assert found.disk_iops == 180
+
+
+def test_a_host_that_does_not_answer_is_an_error_in_words() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    with pytest.raises(InputError, match=f"port {port}.*cannot be reached.*Nothing was changed"):
+        Remote(Address("db1", "127.0.0.1", port, "root", None, ("-F", "/dev/null")))
+
+
+def test_only_builds_of_the_cache_are_brought_to_a_host() -> None:
+    command = ("/c/builds/m/ld.so", "/c/builds/m/mysqld")
+    env, share = {"L": "/c/builds/m"}, "/c/builds/m/s"
+    ours = builds.Build("m", "9.7", command, env, share, "i", "", "")
+    moved = builds.moved(ours, Path("/c"), Path("/var/x"))
+    assert moved.mysqld == ("/var/x/builds/m/ld.so", "/var/x/builds/m/mysqld")
+    assert (moved.env, moved.share) == ({"L": "/var/x/builds/m"}, "/var/x/builds/m/s")
+    with pytest.raises(InputError, match="only the builds of its cache"):
+        builds.moved(ours, Path("/other"), Path("/var/x"))
+
+
+def _device(**changes: Any) -> dict[str, Any]:
+    """Return what is recorded of a RAID10 of four disks, with changes to its one array."""
+    array = {
+        "name": "data", "level": "raid10", "members": list("abcd"), "sync_action": "idle",
+        "degraded": 0, **changes,
+    }  # fmt: skip
+    return {
+        "name": "raid10-4",
+        "calibration": {"read_per_s": 790.0, "write_per_s": 402.0, "mixed_per_s": 610.0},
+        "array": {
+            "layout": "raid10",
+            "disks": 4,
+            "disk_iops": 200,
+            "observed": {"arrays": [array], "barriers": {"requested": True, "observed": True}},
+        },
+    }
+
+
+def _judged(check: str, device: dict[str, Any]) -> tuple[str, str]:
+    return validity.CHECKS[check](Evidence({}, {"device": device}, {}))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"degraded": 1}, "1 members missing"),
+        ({"sync_action": "resync"}, "is resync"),
+        ({"level": "raid5"}, "raid5 instead of raid10"),
+        ({"members": list("abc")}, "3 members instead of 4"),
+    ],
+)
+def test_an_array_that_is_not_as_asked_supports_no_verdict(
+    change: dict[str, Any], word: str
+) -> None:
+    assert _judged("array as asked", _device())[0] == "ok"
+    result, says = _judged("array as asked", _device(**change))
+    assert result == "invalid"
+    assert word in says
+
+
+def test_barriers_that_are_not_as_asked_support_no_verdict() -> None:
+    device = _device()
+    device["array"]["observed"]["barriers"]["observed"] = False
+    assert _judged("array as asked", device)[0] == "invalid"
+
+
+def test_a_speed_off_the_formula_is_told() -> None:
+    assert _judged("array as its formula", _device())[0] == "ok"
+    device = _device()
+    device["calibration"]["write_per_s"] = 400 * (1 + raid.TOLERANCE) + 1
+    result, says = _judged("array as its formula", device)
+    assert (result, "of 400 (write)" in says) == ("warn", True)
+
+
+def test_a_host_without_the_lab_says_how_to_raise_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INNOLAB_CACHE", str(tmp_path))
+    with pytest.raises(InnolabError, match="make lab"):
+        inventory.find("lab", "lab")
