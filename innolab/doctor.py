@@ -58,6 +58,10 @@ def _tools() -> Iterator[Finding]:
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:
         yield Finding("ok", "emulated devices", "can be made")
+    if (machine.cache_folder() / "lab" / "lab.json").exists():
+        yield Finding("ok", "lab", "raised")
+    else:
+        yield Finding("note", "lab", "not raised; studies of arrays need it or a host: make lab")
 
 
 def _room() -> Iterator[Finding]:

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from innolab import observe, steady
+from innolab import steady
 from innolab.bench import Bench
 from innolab.counters import Counters
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.server import Server
 
-# After its start sysbench needs a moment until all its threads are at work.
-_START_S = 0.1
+# At its start and at its end sysbench needs a moment.
+_END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
 
@@ -60,8 +60,9 @@ def measure(
         Where sysbench or the server dies, or the kernel does not take the limit.
     """
     workload = workload.next()
-    with bench.clock.stage("warm-up"):
-        sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
+    if times.warm_up_s:
+        with bench.clock.stage("warm-up"):
+            sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
     with bench.site.limited():
         if times.settle_s:
             workload = workload.next()
@@ -116,13 +117,14 @@ def _window(
     """Return a window's metrics, its drifts, and sysbench's own lines."""
     assert bench.sampler is not None
     with bench.clock.stage("measured passes"):
-        host_before = observe.usage(server.host)
         before, from_s = ours.read(), bench.sampler.now_s()
         load = sysbench.run(server, workload, times.window_s)
         after, to_s = ours.read(), bench.sampler.now_s()
-        host_after = observe.usage(server.host)
-    # Before and after, sysbench starts and ends: those moments would pass for a drift.
-    samples = bench.sampler.between(from_s + _START_S, from_s + times.window_s)
+    # Before, sysbench starts, for seconds where it opens many connections to a slow host; after, it
+    # ends. Those moments would pass for a drift.
+    end_s = to_s - _END_S
+    samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
+    shares = _shares(samples, server)
     if len(samples) < steady.LEAST_SAMPLES:
         middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
         samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
@@ -138,12 +140,23 @@ def _window(
         "reconnects": load.result.reconnects,
         "cpu_share": round(load.cpu_s / cpus_s, 4),
     }
-    shares = {
-        "busy_share": round((host_after.busy_s - host_before.busy_s) / cpus_s, 4),
-        "iowait_share": round((host_after.iowait_s - host_before.iowait_s) / cpus_s, 4),
-    }
     drifts = steady.drifts(workload.counted(samples), capacity)
     return {**_metrics(load, before, after), **shares}, drifts, lines
+
+
+def _shares(rows: list[dict[str, float]], server: Server) -> dict[str, float]:
+    """Return the shares of all CPU time that the host was busy, and waited for disks."""
+    if len(rows) <= 1:
+        return {}
+    first, last = rows[0], rows[-1]
+    cpus_s = (last["t_s"] - first["t_s"]) * server.host.cores
+    return {
+        name: round((last[counter] - first[counter]) / cpus_s, 4)
+        for name, counter in {
+            "busy_share": "host_busy_s",
+            "iowait_share": "host_iowait_s",
+        }.items()
+    }
 
 
 def _metrics(

@@ -66,6 +66,13 @@ class Remote(Host):
         self._shell: subprocess.Popen[str] | None = None
         atexit.register(self.close)
         self._connect()
+        if self.must(["id", "-u"], what="Asking who we are").strip() != "0":
+            self.close()
+            raise InputError(
+                f"innolab comes to {self.name} as {address.user}, and has to come as root: it "
+                "starts servers as another user and drops caches. Set ansible_user: root in the "
+                "inventory. Nothing was changed."
+            )
         self.boot_id = self._boot_id()
         self._session = self._sshd()
 

@@ -43,7 +43,7 @@ THREADS = {"smoke": [10], "quick": [1, 10, 100], "paper": [1, 5, 10, 15, 20, 30,
 # Whole seconds, which is what sysbench counts in.
 WINDOW_S = {"smoke": 2, "quick": 3, "paper": 60}
 CAP_S = {"smoke": 2, "quick": 3, "paper": 600}
-WARM_UP_S = {"smoke": 1, "quick": 1, "paper": 30}
+WARM_UP_S = {"smoke": 1, "quick": 2, "paper": 30}
 LEARN_STEP_S = {"smoke": 1, "quick": 2, "paper": 30}
 LEARN_CAP_S = {"smoke": 2, "quick": 16, "paper": 900}
 
@@ -193,7 +193,7 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         OPTIONS[load],
     )
     asked = settings(parameters, float(trial.factors["pool_ratio"]), data)
-    found: dict[str, Any] = {f"fio_{k}": v for k, v in bench.site.speeds().items()}
+    found: dict[str, Any] = {}
     levels = threads_of(parameters)
     with bench.loaded_server(asked, writes=load == "read_write") as (server, ours):
         with bench.clock.stage("warm-up"):
@@ -203,12 +203,14 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
                 windows.learn(
                     bench, server, ours, workload, LEARN_STEP_S[scale], LEARN_CAP_S[scale]
                 )
-        for threads in random.Random(seed).sample(levels, len(levels)):
-            ours_now = replace(workload, threads=threads, seed=seed + 10 * threads)
-            redo = oltp.redo_bytes(workload.rows)
+        redo = oltp.redo_bytes(workload.rows)
+        for place, threads in enumerate(random.Random(seed).sample(levels, len(levels))):
+            asked_now = replace(workload, threads=threads, seed=seed + 10 * threads)
+            times = _times(parameters, first=place == 0)
             name = f"t{threads}"
-            found |= windows.measure(bench, server, ours, ours_now, _times(parameters), redo, name)
-    return {**found, **_kept(found, levels)}
+            found |= windows.measure(bench, server, ours, asked_now, times, redo, name)
+    speeds = {f"fio_{kind}": value for kind, value in bench.site.speeds().items()}
+    return {**found, **_kept(found, levels), **speeds}
 
 
 def _kept(found: dict[str, Any], levels: list[int]) -> dict[str, float]:
@@ -217,13 +219,14 @@ def _kept(found: dict[str, Any], levels: list[int]) -> dict[str, float]:
     return {"kept_ratio": min(crowded) / max(crowded)} if len(crowded) > 1 else {}
 
 
-def _times(parameters: RaidParameters) -> Times:
+def _times(parameters: RaidParameters, *, first: bool) -> Times:
+    """Return the times of a window; only the first of a start has more to warm up than itself."""
     scale = parameters.scale
     return Times(
         window_s=WINDOW_S[scale],
         cap_s=CAP_S[scale],
         settle_s=0,
-        warm_up_s=WARM_UP_S[scale],
+        warm_up_s=WARM_UP_S[scale] if first or scale == "paper" else 0,
         warm_up_transactions=0,
     )
 
