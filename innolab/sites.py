@@ -18,6 +18,8 @@ from innolab.hosts import Host
 from innolab.hosts.here import HERE
 from innolab.loads import fio
 
+_DEPTH_OF_DISK = 64
+
 
 @dataclass(frozen=True)
 class Site:
@@ -143,5 +145,16 @@ class Sites:
     def _calibrated(self, site: Site) -> Site:
         self._say(f"calibrating {site.device}")
         with self._clock.stage("calibration"), site.limited():
-            found = fio.calibrate(site.host, site.data, site.cgroup, self._calibration_s)
+            found = fio.calibrate(
+                site.host, site.data, site.cgroup, self._calibration_s, _depth(site)
+            )
         return replace(site, calibration=found)
+
+
+def _depth(site: Site) -> int:
+    """Return how many operations fio should have in flight.
+
+    Random operations fall on an array's disks unevenly: of n in flight on k disks, n / (n + k - 1)
+    of the disks' speed is used where services are random, which for 32 on 8 is four fifths.
+    """
+    return fio.DEPTH if site.array is None else _DEPTH_OF_DISK * site.array["disks"]

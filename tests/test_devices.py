@@ -39,7 +39,7 @@ def test_each_fault_is_named(found: Calibration, word: str) -> None:
 
 
 def test_fios_words_ask_for_pages_past_the_cache() -> None:
-    words = fio.argv("/x/fio", Path("/x/file"), 64, 1.0)
+    words = fio.argv("/x/fio", Path("/x/file"), 64, 1.0, 8)
     assert {"/x/fio", "--bs=16384", "--direct=1", "--filename=/x/file"} <= set(words)
 
 

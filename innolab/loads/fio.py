@@ -9,23 +9,25 @@ from innolab.errors import InnolabError
 from innolab.hosts import Host
 
 # More in flight than any load keeps here, so that the device and not the waiting decides.
-_DEPTH = 32
+DEPTH = 32
 _FILE_BYTES = 64 * 1024**2
 KINDS = {
-    "read": ["--rw=randread", f"--iodepth={_DEPTH}"],
-    "write": ["--rw=randwrite", f"--iodepth={_DEPTH}"],
-    "mixed": [
-        "--rw=randrw",
-        f"--rwmixread={round(MIXED_READ_SHARE * 100)}",
-        f"--iodepth={_DEPTH}",
-    ],
+    "read": ["--rw=randread"],
+    "write": ["--rw=randwrite"],
+    "mixed": ["--rw=randrw", f"--rwmixread={round(MIXED_READ_SHARE * 100)}"],
     "synced_write": ["--rw=randwrite", "--iodepth=1", "--fsync=1"],
 }
 
 
-def argv(fio: str, file: Path, size_bytes: int, duration_s: float) -> list[str]:
-    """Return fio's words for all kinds of work, one after the other, past the page cache."""
-    jobs = [[f"--name={kind}", "--stonewall", *words] for kind, words in KINDS.items()]
+def argv(fio: str, file: Path, size_bytes: int, duration_s: float, depth: int) -> list[str]:
+    """Return fio's words for all kinds of work, one after the other, past the page cache.
+
+    A kind that names no depth of its own has `depth` operations in flight.
+    """
+    jobs = [
+        [f"--name={kind}", "--stonewall", f"--iodepth={depth}", *words]
+        for kind, words in KINDS.items()
+    ]
     return [
         fio,
         f"--filename={file}",
@@ -65,7 +67,9 @@ def parse(text: str) -> Calibration:
         raise InnolabError(f"fio gave no result. It said: {text.strip()[:300]}") from None
 
 
-def calibrate(host: Host, folder: Path, cgroup: Path | None, duration_s: float) -> Calibration:
+def calibrate(
+    host: Host, folder: Path, cgroup: Path | None, duration_s: float, depth: int = DEPTH
+) -> Calibration:
     """Return what a folder's disk gives to a process of a control group on a host.
 
     Raises
@@ -80,7 +84,7 @@ def calibrate(host: Host, folder: Path, cgroup: Path | None, duration_s: float) 
     host.must(["dd", *fill], what="Filling a file for fio")
     host.must(["chmod", "0666", file], what="Filling a file for fio")
     try:
-        words = argv(host.tool("fio"), file, _FILE_BYTES, duration_s)
+        words = argv(host.tool("fio"), file, _FILE_BYTES, duration_s, depth)
         done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
     finally:
         host.remove(file)
