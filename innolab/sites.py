@@ -18,7 +18,7 @@ from innolab.hosts import Host
 from innolab.hosts.here import HERE
 from innolab.loads import fio
 
-_DEPTH_OF_DISK = 16
+_DEPTH_OF_DISK = 8
 
 
 @dataclass(frozen=True)

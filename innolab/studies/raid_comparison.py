@@ -273,6 +273,6 @@ STUDY = Study(
     devices=lambda parameters: parameters.arrays,
     arrays=arrays,
     whole_plot="device",
-    calibration_s={"smoke": 1.0, "quick": 2.0, "paper": 30.0},
+    calibration_s={"smoke": 1.0, "quick": 4.0, "paper": 30.0},
     metrics=("t10_tps", "t100_tps"),
 )
