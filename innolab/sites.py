@@ -92,6 +92,7 @@ class Sites:
         self._clock = clock
         self._disk: EmulatedDisk | None = None
         self._ready: dict[str, Site] = {}
+        self._arranged: tuple[str, int, Site] | None = None
 
     def clear(self) -> None:
         """Take the emulated disk away, and one that a killed session left."""
@@ -110,13 +111,13 @@ class Sites:
         machine.give_to_server(place)
         return Site(HOST, HERE, place)
 
-    def at(self, device: str) -> Site:
-        """Return a device, ready and calibrated."""
+    def at(self, device: str, block: int = 0) -> Site:
+        """Return a device, ready and calibrated; an array is made anew for each block."""
         if self._arrays is not None and device in self._arrays.known:
-            if self._arrays.present != device:
-                self._ready = {k: v for k, v in self._ready.items() if k not in self._arrays.known}
-                self._ready[device] = self._arranged(self._arrays, device)
-        elif device not in self._ready:
+            if self._arranged is None or self._arranged[:2] != (device, block):
+                self._arranged = device, block, self._arrange(self._arrays, device)
+            return self._arranged[2]
+        if device not in self._ready:
             self._ready[device] = self._local(device)
         return self._ready[device]
 
@@ -135,7 +136,7 @@ class Sites:
                 self._disk = disk.raise_disk(self._folder / "disk", self._emulated_bytes)
         return self._disk
 
-    def _arranged(self, arrays: Arrays, device: str) -> Site:
+    def _arrange(self, arrays: Arrays, device: str) -> Site:
         self._say(f"{arrays.host.name}: making {device}")
         with self._clock.stage("arranging"):
             facts = arrays.arrange(device)

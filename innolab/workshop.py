@@ -56,7 +56,7 @@ class Workshop:
         self._datasets: dict[str, datasets.Dataset] = {}
         self._clones: dict[Path, datasets.Clone] = {}
         self._written: datasets.Clone | None = None
-        self._array: str | None = None
+        self._array: Site | None = None
         self._facts: dict[str, dict[str, Any]] = {}
         self.lost = False
         self._own_facts = own_facts()
@@ -175,9 +175,9 @@ class Workshop:
         device = trial.factors.get("device")
         if device is None:
             return self.sites.plain()
-        ready = self.sites.at(str(device))
-        if ready.array is not None and self._array != ready.device:
-            self._array = ready.device
+        ready = self.sites.at(str(device), trial.block)
+        if ready.array is not None and ready is not self._array:
+            self._array = ready
             for folder in [kept for kept in self._clones if kept.is_relative_to(ready.data)]:
                 del self._clones[folder]
             self._written = None
