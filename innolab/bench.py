@@ -20,7 +20,7 @@ from innolab.server import Server, Settings
 from innolab.sites import Site
 
 # Over ssh a sample costs an emulated host a tenth of a second of its processors.
-LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 1.0
+LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
 
 
 @dataclass

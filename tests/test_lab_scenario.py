@@ -190,7 +190,8 @@ def test_without_barriers_no_flush_reaches_a_disk_and_it_can_be_undone(lab: Lab)
     assert "cache_is_nonvolatile" in _said(refused)
     assert _flushes(lab) >= 100
     lab.converge(**wanted, filesystem_changes={**off, "cache_is_nonvolatile": True})
-    assert _flushes(lab) < 10
+    # md has a few of its own, when it marks the array as written to.
+    assert _flushes(lab) < 40
     record = json.loads(lab.ssh("cat /etc/innolab/host.json"))["observed"]["barriers"]
     assert (record["requested"], record["observed"]) == (False, False)
     lab.converge(**wanted)
@@ -199,11 +200,12 @@ def test_without_barriers_no_flush_reaches_a_disk_and_it_can_be_undone(lab: Lab)
 
 def test_another_geometry_is_refused_unless_ours_may_go(lab: Lab) -> None:
     lab.ssh(f"echo kept > {_MOUNT}/file; sync")
-    before = lab.disks()
+    before = lab.ssh("grep ^UUID /etc/fstab; mdadm --detail --scan")
     refused = lab.play("--tags", "arrays", **_storage("raid5", lab.record["disks"][:4]))
     assert refused.returncode
     assert "replace_ours" in _said(refused)
-    assert lab.disks() == before
+    # A mounted file system writes by itself, so disks are not compared here.
+    assert lab.ssh("grep ^UUID /etc/fstab; mdadm --detail --scan") == before
     assert lab.ssh(f"cat {_MOUNT}/file") == "kept\n"
     assert lab.converge(**_storage("raid5", lab.record["disks"][:4], replace_ours=True)) > 0
     assert "raid5" in lab.ssh("cat /proc/mdstat")
@@ -216,7 +218,6 @@ def test_a_teardown_leaves_disks_without_a_signature(lab: Lab) -> None:
     assert "md" not in lab.ssh("grep ^md /proc/mdstat || true")
 
 
-# What is done to disk 8, what then is asked of disks 7 and 8, and a word of the refusal.
 _D = "/dev/disk/by-id/virtio-innolab-8"
 # One Linux partition from sector 2048 on, and the mark of a table's end.
 _PARTITION = (
@@ -225,25 +226,21 @@ _PARTITION = (
     rf"printf '\125\252' | dd of={_D} bs=1 seek=510 conv=notrunc status=none && "
     f"blockdev --rereadpt {_D}"
 )
-_REFUSALS = {
+_MEMBER = (
+    f"mdadm --create /dev/md/foreign --run --level=1 --raid-devices=2 {_D} missing 2>/dev/null"
+)
+_SYSTEM = {"id": "virtio-innolab-system", "serial": "innolab-system", "size_bytes": 8 * 2**30}
+# What is done to disk 8, how it is named then, and a word of the refusal.
+_REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a foreign file system": (f"mkfs.xfs -q -f {_D}", {}, "signature of xfs"),
     "a partition table": (_PARTITION, {}, "partition table|signature of"),
     "swap": (f"mkswap -q {_D} >/dev/null && swapon {_D}", {}, "swap"),
-    "a mounted file system": (f"mkfs.xfs -q -f {_D} && mount {_D} /mnt", {}, "in use|mounted"),
-    "a member of a foreign array": (
-        f"mdadm --create /dev/md/foreign --run --level=1 --raid-devices=2 {_D} missing 2>/dev/null",
-        {},
-        "md array|part of",
-    ),
+    "a mounted file system": (f"mkfs.xfs -q -f {_D} && mount {_D} /mnt", {}, "in use"),
+    "a member of a foreign array": (_MEMBER, {}, "part of|md array"),
     "a disk held open": (f"setsid sleep 60 <{_D} >/dev/null 2>&1 &", {}, "held open"),
-    "the root disk": (
-        "true",
-        {"id": "virtio-innolab-system", "serial": "innolab-system"},
-        "in use",
-    ),
+    "the root disk": ("true", _SYSTEM, "in use"),
     "a wrong serial": ("true", {"serial": "other"}, "serial number should be other"),
     "a wrong size": ("true", {"size_bytes": 2**30}, "should have 1073741824 bytes"),
-    "a disk named twice": ("true", {"id": "virtio-innolab-7", "serial": "innolab-7"}, "twice"),
     "a disk that is not there": ("true", {"id": "virtio-innolab-9"}, "no such disk"),
 }
 _UNDO = (
@@ -259,8 +256,7 @@ def test_a_disk_in_doubt_is_refused_and_not_one_byte_changes(lab: Lab, case: str
     try:
         lab.ssh("sync")
         before = lab.disks()
-        seven, eight = lab.record["disks"][6:]
-        asked = _storage("raid1", [seven, {**eight, **change}])
+        asked = _storage("single", [{**lab.record["disks"][7], **change}])
         refused = lab.play("--tags", "arrays", **asked, storage_confirm="0" * 64)
         assert refused.returncode
         assert re.search(word, _said(refused)), _said(refused)
@@ -270,12 +266,16 @@ def test_a_disk_in_doubt_is_refused_and_not_one_byte_changes(lab: Lab, case: str
 
 
 @pytest.mark.parametrize(
-    ("layout", "count", "word"), [("raid5", 2, "at least"), ("raid6", 4, "raid6")]
+    ("layout", "disks", "word"),
+    [("raid5", "12", "at least 3"), ("raid6", "1234", "raid6"), ("raid1", "11", "twice")],
 )
-def test_a_layout_that_cannot_be_is_refused(lab: Lab, layout: str, count: int, word: str) -> None:
-    refused = lab.play("--tags", "arrays", **_storage(layout, lab.record["disks"][:count]))
+def test_a_layout_that_cannot_be_is_refused(lab: Lab, layout: str, disks: str, word: str) -> None:
+    named = [lab.record["disks"][int(number) - 1] for number in disks]
+    before = lab.disks()
+    refused = lab.play("--tags", "arrays", **_storage(layout, named))
     assert refused.returncode
     assert word in _said(refused)
+    assert lab.disks() == before
 
 
 def _runs(lab: Lab) -> list[Run]:
