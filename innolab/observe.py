@@ -10,8 +10,12 @@ _KTHREADD = "2"
 
 
 class Usage(NamedTuple):
-    """Counters of the whole host since boot. Differences of two say what happened between."""
+    """Counters of the whole host since boot. Differences of two say what happened between.
 
+    `total_s` is all time of all CPUs, by the host's own clock.
+    """
+
+    total_s: float
     busy_s: float
     steal_s: float
     iowait_s: float
@@ -33,12 +37,14 @@ def usage(host: Host) -> Usage:
 
 
 def _usage(stat: str, vmstat: str) -> Usage:
-    user, nice, system, _idle, iowait, irq, softirq, steal = (
+    user, nice, system, idle, iowait, irq, softirq, steal = (
         int(x) / TICKS_PER_S for x in stat.split("\n", 1)[0].split()[1:9]
     )
     counts = dict(line.split() for line in vmstat.splitlines())
+    busy_s = user + nice + system + irq + softirq
     return Usage(
-        busy_s=user + nice + system + irq + softirq,
+        total_s=busy_s + idle + iowait + steal,
+        busy_s=busy_s,
         steal_s=steal,
         iowait_s=iowait,
         swapped_pages=int(counts["pswpin"]) + int(counts["pswpout"]),

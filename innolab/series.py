@@ -13,7 +13,7 @@ from innolab.hosts import Host
 PERIOD_S = 1.0
 COUNTERS = frozenset(
     {
-        "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_busy_s",
+        "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_total_s", "host_busy_s",
         "host_iowait_s", "host_steal_s", "transactions", "selects", "pages_read", "pages_written",
         "redo_bytes", "fsyncs",
     }
@@ -78,6 +78,7 @@ class Sampler:
                     "mysqld_cpu_s": process.cpu_s,
                     "mysqld_read_bytes": process.read_bytes,
                     "mysqld_written_bytes": process.written_bytes,
+                    "host_total_s": whole.total_s,
                     "host_busy_s": whole.busy_s,
                     "host_iowait_s": whole.iowait_s,
                     "host_steal_s": whole.steal_s,

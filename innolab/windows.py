@@ -124,7 +124,7 @@ def _window(
     # ends. Those moments would pass for a drift.
     end_s = to_s - _END_S
     samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
-    shares = _shares(samples, server)
+    shares = _shares(samples)
     if len(samples) < steady.LEAST_SAMPLES:
         middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
         samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
@@ -144,14 +144,17 @@ def _window(
     return {**_metrics(load, before, after), **shares}, drifts, lines
 
 
-def _shares(rows: list[dict[str, float]], server: Server) -> dict[str, float]:
-    """Return the shares of all CPU time that the host was busy, and waited for disks."""
-    if len(rows) <= 1:
+def _shares(samples: list[dict[str, float]]) -> dict[str, float]:
+    """Return the shares of all CPU time that the host was busy, and waited for disks.
+
+    By the host's own clock: a sample that comes late over ssh still is of one moment there.
+    """
+    if len(samples) <= 1:
         return {}
-    first, last = rows[0], rows[-1]
-    cpus_s = (last["t_s"] - first["t_s"]) * server.host.cores
+    first, last = samples[0], samples[-1]
+    total_s = last["host_total_s"] - first["host_total_s"]
     return {
-        name: round((last[counter] - first[counter]) / cpus_s, 4)
+        name: round((last[counter] - first[counter]) / total_s, 4)
         for name, counter in {
             "busy_share": "host_busy_s",
             "iowait_share": "host_iowait_s",

@@ -133,12 +133,16 @@ def data_bytes(facts: dict[str, Any], load: str) -> int:
     return int(facts["data_bytes"]) + index
 
 
-def fill(server: Server, load: str) -> None:
+def fill(server: Server, load: str, most: int | None = None) -> None:
     """Read once what the load will ask for, so that no pool has room left that would fill.
+
+    Reads the first `most` rows of the table, all of them where that is None.
 
     Reading loads never ask for the secondary index: its pages would take the room of others until
     they are pushed out, long after the window.
     """
-    server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (PRIMARY) WHERE pad <> ''")
+    some = "" if most is None else f" AND id <= {most}"
+    query = f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (PRIMARY) WHERE pad <> ''{some}"
+    server.query(query)
     if load == "read_write":
         server.query(f"SELECT COUNT(*) FROM {sysbench.TABLE} FORCE INDEX (k_1) WHERE k >= 0")
