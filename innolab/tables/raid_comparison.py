@@ -193,19 +193,21 @@ def costs(runs: RunSet, load: str) -> Table:
 
 
 def _cost(of: Sequence[Run], name: str) -> dict[str, str]:
-    def mean(metric: str) -> float:
-        values: list[Any] = [run.metrics[f"{name}_{metric}"] for run in of]
-        return float(sum(values) / len(values))
+    def mean(metric: str, form: str) -> str:
+        # Where a load took all processors, too few samples came over ssh to tell a share.
+        values: list[Any] = [run.metrics.get(f"{name}_{metric}") for run in of]
+        known = [value for value in values if value is not None]
+        return format(sum(known) / len(known), form) if known else "not sampled"
 
     reached = sum(run.conditions["steady"][name]["reached"] for run in of)
     generator = max(run.conditions["sysbench"][name]["cpu_share"] for run in of)
     return {
-        "pages read": f"{mean('pages_read_per_tx'):.2f}",
-        "pages written": f"{mean('pages_written_per_tx'):.2f}",
-        "p50 (ms)": f"{mean('p50_ms'):,.0f}",
-        "p95 (ms)": f"{mean('p95_ms'):,.0f}",
-        "busy": f"{mean('busy_share'):.0%}",
-        "waiting for disks": f"{mean('iowait_share'):.0%}",
+        "pages read": mean("pages_read_per_tx", ".2f"),
+        "pages written": mean("pages_written_per_tx", ".2f"),
+        "p50 (ms)": mean("p50_ms", ",.0f"),
+        "p95 (ms)": mean("p95_ms", ",.0f"),
+        "busy": mean("busy_share", ".0%"),
+        "waiting for disks": mean("iowait_share", ".0%"),
         "sysbench's CPU": f"{generator:.0%}",
         "steady": f"{reached} of {len(of)}",
     }
