@@ -247,7 +247,8 @@ STUDY = Study(
         "pool_ratio": _POOL_VARIABLES,
         # The same ratio of what the load asks for.
         "load": _POOL_VARIABLES,
-        "device": frozenset(),
+        # The control runs on another host, whose limit of open files is its own.
+        "device": frozenset({"open_files_limit"}),
         "distribution": frozenset(),
     },
     needed_variables=frozenset(
