@@ -346,6 +346,8 @@ def _why_nothing(runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str,
     for device, why in missing.items():
         if any(case.startswith(f"{device}/") for case in cases):
             return f"{device} did not run: {why}"
+    if any(run.factors["case"] in cases for run in runs.runs):
+        return "no run of the arms that it compares has the metric"
     return "no run of the arms that it compares"
 
 
