@@ -135,7 +135,7 @@ def _array(evidence: Evidence) -> Verdict:
     members = sum(len(array["members"]) for array in observed["arrays"])
     if members != found["disks"]:
         wrong.append(f"{members} members instead of {found['disks']}")
-    level = raid.Array(found["layout"], found["disks"]).level
+    level = raid.Array(found["layout"], found["disks"]).level or "single"
     wrong += [
         f"{array['name']} is {array['level']} instead of {level}"
         for array in observed["arrays"]

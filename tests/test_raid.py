@@ -180,6 +180,12 @@ def test_an_array_that_is_not_as_asked_supports_no_verdict(
     assert word in says
 
 
+def test_a_disk_without_an_array_is_as_asked() -> None:
+    device = _device(level="single", members=["a"], sync_action=None, degraded=None)
+    device["array"] |= {"layout": "single", "disks": 1}
+    assert _judged("array as asked", device)[0] == "ok"
+
+
 def test_barriers_that_are_not_as_asked_support_no_verdict() -> None:
     device = _device()
     device["array"]["observed"]["barriers"]["observed"] = False
