@@ -185,7 +185,10 @@ class Bench:
 def anonymous(text: str, host: Host = HERE) -> str:
     """Return a text without a host's folder and its own name: reports are published."""
     [name] = host.peek("/proc/sys/kernel/hostname")
-    return text.replace(str(host.folder), "CACHE").replace(f"@{(name or '').strip()}", "@HOST")
+    # A cache may be made of links to another's parts.
+    linked = str((host.folder / "builds").resolve())
+    short = text.replace(linked, "CACHE/builds").replace(str(host.folder), "CACHE")
+    return short.replace(f"@{(name or '').strip()}", "@HOST")
 
 
 class _Meter:
