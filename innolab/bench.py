@@ -19,6 +19,7 @@ from innolab.runs import behaviour, store_variables
 from innolab.server import Server, Settings
 from innolab.sites import Site
 
+_HOSTNAME = "/proc/sys/kernel/hostname"
 # Over ssh a sample costs an emulated host a tenth of a second of its processors.
 LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
 
@@ -183,12 +184,16 @@ class Bench:
 
 
 def anonymous(text: str, host: Host = HERE) -> str:
-    """Return a text without a host's folder and its own name: reports are published."""
-    [name] = host.peek("/proc/sys/kernel/hostname")
+    """Return a text without a host's folder and names: reports are published.
+
+    Datasets are made here, so their system tables name this machine on every host.
+    """
     # A cache may be made of links to another's parts.
     linked = str((host.folder / "builds").resolve())
     short = text.replace(linked, "CACHE/builds").replace(str(host.folder), "CACHE")
-    return short.replace(f"@{(name or '').strip()}", "@HOST")
+    for [name] in (host.peek(_HOSTNAME), HERE.peek(_HOSTNAME)):
+        short = short.replace(f"@{(name or '').strip()}", "@HOST")
+    return short
 
 
 class _Meter:

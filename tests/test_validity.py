@@ -11,12 +11,29 @@ from innolab.study import Study
 _METRICS = {"pass1_mysqld_cpu_s": 2.0, "pass2_mysqld_cpu_s": 1.0}
 _UNSTEADY = {"read_only": {"reached": False, "waited_s": 2, "drifts": {"tps": -0.3}}}
 # What these find is a doubt to be told, not a reason to drop the run.
-_WARNINGS = {"load without errors", "steady state"}
+_WARNINGS = {"load without errors", "steady state", "array as its formula"}
 
 
 def _device(**changes: float) -> dict[str, Any]:
     device = made_conditions()["device"]
     return {**device, "calibration": {**device["calibration"], **changes}}
+
+
+def _array(calibration: dict[str, float], **changes: Any) -> dict[str, Any]:
+    """Return what is recorded of a RAID10 of eight disks of 200 operations a second each."""
+    one = {"name": "data", "level": "raid10", "members": list("abcdefgh"), "sync_action": "idle"}
+    barriers = {"requested": True, "observed": True}
+    speeds = {"read_per_s": 1600.0, "write_per_s": 800.0, "mixed_per_s": 1230.0}
+    return {
+        "name": "host",
+        "calibration": {**speeds, "synced_write_per_s": 400.0, **calibration},
+        "array": {
+            "layout": "raid10",
+            "disks": 8,
+            "disk_iops": 200,
+            "observed": {"arrays": [{**one, "degraded": 0, **changes}], "barriers": barriers},
+        },
+    }
 
 
 def _load(**changes: float) -> dict[str, Any]:
@@ -32,6 +49,8 @@ _FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "full scan": ("conditions", {"scan_plan": {"type": "index", "key": "t1_c2_idx"}}),
     "tables unchanged": ("conditions", {"tables_changed": "t1.ibd differs"}),
     "device as its profile": ("conditions", {"device": _device(read_per_s=1500.0)}),
+    "array as asked": ("conditions", {"device": _array({}, degraded=1)}),
+    "array as its formula": ("conditions", {"device": _array({"write_per_s": 600.0})}),
     "load without errors": ("conditions", {"sysbench": _load(errors=1)}),
     "load generator idle enough": ("conditions", {"sysbench": _load(cpu_share=0.6)}),
     "steady state": ("conditions", {"steady": _UNSTEADY}),
