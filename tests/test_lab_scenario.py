@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,6 @@ _SITE = ("-i", "playbooks/inventories/lab", "playbooks/site.yml")
 _RECAP = re.compile(r"^(?:lab|localhost) .*changed=(\d+)", re.MULTILINE)
 _LAYOUTS = ["single-1", "raid1-2", "raid1-split-4", "raid5-4", "raid10-4"]
 _MOUNT = "/srv/innolab/data"
-
-Play = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class Lab:

@@ -285,6 +285,8 @@ class Remote(Host):
         steps: tuple[Words, ...] = (
             ["mkdir", "-p", half],
             ["tar", "-C", half, "-xf", "-"],
+            # Else a power cut could leave empty files under the name of a whole dataset.
+            ["sync", "-f", half],
             ["mv", half, held],
         )
         unpack = " && ".join(_line(step) for step in steps)
@@ -295,6 +297,9 @@ class Remote(Host):
                 self._command(unpack), stdin=packed.stdout, capture_output=True, text=True
             )
         self._require(done, f"Bringing {folder.name}")
+        if packed.returncode:
+            self.remove(held)
+            raise InnolabError(f"Bringing {folder.name} failed: it could not be read here.")
         self.must(["chown", "-R", f"{SERVER_USER}:", held], what=f"Bringing {folder.name}")
 
     def reach(self, socket: Path) -> Path:
