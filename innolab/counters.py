@@ -9,6 +9,7 @@ from innolab.server import Server
 _STATUS = {
     "Com_commit": "transactions",
     "Com_select": "selects",
+    "Innodb_rows_inserted": "rows",
     "Innodb_pages_read": "pages_read",
     "Innodb_pages_written": "pages_written",
     "Innodb_os_log_written": "redo_bytes",

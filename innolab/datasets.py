@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Recipe:
     load : fills an empty running server
     verify : reads the loaded tables and returns facts about them, or raises InnolabError
     settings : server variables that loading wants beyond the common ones
+    made_with : server variables that a data directory is made with and cannot change
     """
 
     name: str
@@ -51,6 +52,7 @@ class Recipe:
     load: Callable[[Server, Say], None]
     verify: Callable[[Server], dict[str, Any]]
     settings: Settings
+    made_with: Settings = field(default_factory=dict)
 
     def folder(self, cache: Path, build: Build) -> Path:
         """Return where the dataset of a build is kept."""
@@ -90,8 +92,8 @@ def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> D
     half.mkdir(parents=True)
     try:
         say(f"initializing {build.id}")
-        server.initialize(build, half / "data", base)
-        settings = {**_LOADING, **recipe.settings}
+        server.initialize(build, half / "data", base, recipe.made_with)
+        settings = {**_LOADING, **recipe.settings, **recipe.made_with}
         with Server(build, half / "data", place, base, settings) as running:
             recipe.load(running, say)
             say("verifying the rows")
@@ -123,8 +125,9 @@ def require_disk(cache: Path, needed_bytes: int) -> None:
         )
 
 
-class Clone:
-    """A copy of a dataset on a host, that a server may run on.
+@dataclass
+class Copy:
+    """A data directory on a host, that a server may run on.
 
     Attributes
     ----------
@@ -132,10 +135,20 @@ class Clone:
     log : the folder of the redo log, where that is not the data directory
     """
 
+    host: Host
+    data: Path
+    log: Path | None = None
+
+    def remove(self) -> None:
+        """Remove the copy from its host."""
+        self.host.remove(self.data, *([self.log] if self.log else []))
+
+
+class Clone(Copy):
+    """A copy of a dataset."""
+
     def __init__(self, host: Host, dataset: Dataset, folder: Path, log: Path | None = None) -> None:
-        self.data = folder
-        self.log = log
-        self._host = host
+        super().__init__(host, folder, log)
         source = host.hold(dataset.folder) / "data"
         self._tables = self._prints(source)
         host.remove(folder)
@@ -153,10 +166,6 @@ class Clone:
         host.evict(folder)
         self.require_unchanged()
 
-    def remove(self) -> None:
-        """Remove the copy from its host."""
-        self._host.remove(self.data, *([self.log] if self.log else []))
-
     def require_unchanged(self) -> None:
         """Raise InnolabError where a table's file differs in size or time from the dataset's.
 
@@ -173,5 +182,5 @@ class Clone:
     def _prints(self, data: Path) -> dict[str, str]:
         """Return size and modification time of each table file of the schema `innolab`."""
         asked: Words = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
-        told = self._host.must(asked, what="Asking for the tables' sizes")
+        told = self.host.must(asked, what="Asking for the tables' sizes")
         return dict(sorted(line.split(" ", 1) for line in told.splitlines()))

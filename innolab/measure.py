@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from innolab import arrays, builds, datasets, disk, machine, observe, tools
+from innolab import arrays, builds, datasets, disk, machine, observe, segments, tools
 from innolab.arrays import Arrays
 from innolab.builds import Build, Unavailable
 from innolab.clock import Clock
@@ -48,6 +48,8 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
                 f"{build.id} has no {' and no '.join(lacking)}, which {study.name} varies, so it "
                 "cannot run this study. MariaDB removed it; give a MySQL or Percona server."
             )
+        if why := study.refuses(build):
+            raise InputError(f"{build.id} cannot run {study.name}: {why}.")
     if not base_settings_file(cache).exists():
         raise InputError(f"There is no {base_settings_file(cache)} yet. Run: make setup")
     for name in study.tools:
@@ -147,6 +149,7 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
     trials = plan(study, parameters, chosen.builds)
     log = RunLog(folder / "runs.jsonl")
     recorded = {run.key: run for run in log.load()[0]}
+    segments.settle(folder, recorded)
     missing = [trial for trial in trials if trial.key not in recorded]
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
@@ -182,6 +185,7 @@ def _run_trials(
             left_s = (time.monotonic() - began) / count * (len(missing) - count) if count else None
             progress.trials(total - len(missing) + count, total, left_s, _label(trial))
             log.append(run := workshop.run(trial))
+            workshop.recorded(trial)
             if workshop.lost:
                 raise InnolabError(str(run.error))
         progress.trials(total, total, 0, "all runs recorded")

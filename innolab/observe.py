@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from innolab.hosts import TICKS_PER_S, Host
+from innolab.hosts import TICKS_PER_S, Host, Words
 
 # The parent of all kernel threads has process id 2 on every Linux.
 _KTHREADD = "2"
@@ -28,6 +28,15 @@ class ProcessUsage(NamedTuple):
     cpu_s: float
     kernel_cpu_s: float
     read_bytes: int
+    written_bytes: int
+
+
+class DeviceUsage(NamedTuple):
+    """Counters of one block device since boot, of all that use it."""
+
+    reads: int
+    read_bytes: int
+    writes: int
     written_bytes: int
 
 
@@ -70,12 +79,29 @@ def _process_usage(stat: str, io: str) -> ProcessUsage:
     )
 
 
-def both(host: Host, pid: int) -> tuple[ProcessUsage, Usage]:
-    """Return the counters of a process and of the host, which costs one question over ssh."""
-    stat, io, *whole = host.read(
-        f"/proc/{pid}/stat", f"/proc/{pid}/io", "/proc/stat", "/proc/vmstat"
+def together(
+    host: Host, pid: int, device: str | None
+) -> tuple[ProcessUsage, Usage, DeviceUsage | None]:
+    """Return the counters of a process, its host and a device, which cost one question over ssh.
+
+    Parameters
+    ----------
+    device : major and minor number, as in "254:0"; None, or one that the kernel keeps no counters
+        of (as of a file system on many devices), gives None
+    """
+    stat, io, whole, vmstat, disks = host.read(
+        f"/proc/{pid}/stat", f"/proc/{pid}/io", "/proc/stat", "/proc/vmstat", "/proc/diskstats"
     )
-    return _process_usage(stat, io), _usage(*whole)
+    return _process_usage(stat, io), _usage(whole, vmstat), _device_usage(disks, device)
+
+
+def _device_usage(diskstats: str, device: str | None) -> DeviceUsage | None:
+    """Return a device's counters from /proc/diskstats, whose sectors are always of 512 bytes."""
+    for line in diskstats.splitlines():
+        major, minor, _, reads, _, read, _, writes, _, written, *_ = line.split()
+        if f"{major}:{minor}" == device:
+            return DeviceUsage(int(reads), int(read) * 512, int(writes), int(written) * 512)
+    return None
 
 
 def kernel_threads_cpu_s(host: Host) -> dict[tuple[int, int], float]:
@@ -144,9 +170,9 @@ def _free_page_reporting(host: Host) -> bool:
 
 def disk_facts(host: Host, folder: Path) -> dict[str, Any]:
     """Return the file system and the block device under a folder; unknown things are None."""
-    asked = ["findmnt", "--noheadings", "--raw", "--output", "SOURCE,TARGET,FSTYPE,OPTIONS,MAJ:MIN"]
-    told = host.must([*asked, "--target", folder], what="Asking for the file system")
-    source, mount_point, kind, options, numbers = told.splitlines()[-1].split(" ")
+    source, mount_point, kind, options, numbers = _mount(
+        host, folder, "SOURCE,TARGET,FSTYPE,OPTIONS,MAJ:MIN"
+    )
     names = ("rotational", "scheduler", "write_cache", "read_ahead_kb")
     # A partition has no queue of its own: its disk has.
     queues = [f"/sys/dev/block/{numbers}{place}/queue" for place in ("", "/..")]
@@ -165,6 +191,16 @@ def disk_facts(host: Host, folder: Path) -> dict[str, Any]:
         "write_cache": _stripped(write_cache),
         "read_ahead_kib": _stripped(read_ahead),
     }
+
+
+def device_numbers(host: Host, folder: Path) -> str:
+    """Return major and minor number of the device under a folder, as in "254:0"."""
+    return _mount(host, folder, "MAJ:MIN")[0]
+
+
+def _mount(host: Host, folder: Path, columns: str) -> list[str]:
+    asked: Words = ["findmnt", "--noheadings", "--raw", "--output", columns, "--target", folder]
+    return host.must(asked, what="Asking for the file system").splitlines()[-1].split(" ")
 
 
 def _stripped(text: str | None) -> str | None:

@@ -44,7 +44,7 @@ class Run(BaseModel):
     trial: int
     block: int
     factors: Factors
-    metrics: dict[str, float | int | list[int]]
+    metrics: dict[str, float | int | list[int] | list[float]]
     conditions: dict[str, Any]
     checks: list[Check]
     series: str | None
@@ -249,7 +249,7 @@ class RunSet:
         }
 
 
-def _scalar(metric: str, value: float | int | list[int]) -> float:
+def _scalar(metric: str, value: float | int | list[int] | list[float]) -> float:
     if isinstance(value, list):
         raise TypeError(f"{metric} is a list, not one number")
     return float(value)

@@ -15,7 +15,8 @@ COUNTERS = frozenset(
     {
         "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_total_s", "host_busy_s",
         "host_iowait_s", "host_steal_s", "transactions", "selects", "pages_read", "pages_written",
-        "redo_bytes", "fsyncs",
+        "redo_bytes", "fsyncs", "rows", "device_reads", "device_read_bytes", "device_writes",
+        "device_written_bytes",
     }
 )  # fmt: skip
 
@@ -24,8 +25,13 @@ class Sampler:
     """Samples a process and its host at a steady pace between entering and leaving.
 
     Counters are cumulative since the first sample; a reader takes differences. One sample reads
-    four small files of /proc, which costs well under a millisecond; `probe` may add more columns
+    five small files of /proc, which costs well under a millisecond; `probe` may add more columns
     to it. Sampling ends with the process, or with a probe that raises InnolabError.
+
+    Parameters
+    ----------
+    device : the numbers of the block device to count too, as in "254:0"
+    heed : is told of each sample, in the thread that took it
     """
 
     def __init__(
@@ -34,8 +40,13 @@ class Sampler:
         pid: int,
         period_s: float = PERIOD_S,
         probe: Callable[[], dict[str, float]] | None = None,
+        device: str | None = None,
+        heed: Callable[[dict[str, float]], None] | None = None,
     ) -> None:
         self._host = host
+        self._device = device
+        self._heed = heed
+        self._one_at_a_time = threading.Lock()
         self._pid = pid
         self._period_s = period_s
         self._probe = probe
@@ -68,25 +79,39 @@ class Sampler:
     def _sample_until_stopped(self) -> None:
         while True:
             try:
-                process, whole = observe.both(self._host, self._pid)
-                more = self._probe() if self._probe else {}
+                row = self.take()
             except (OSError, InnolabError):
                 return  # The process has died; the trial itself will say so.
-            self.rows.append(
-                {
-                    "t_s": self.now_s(),
-                    "mysqld_cpu_s": process.cpu_s,
-                    "mysqld_read_bytes": process.read_bytes,
-                    "mysqld_written_bytes": process.written_bytes,
-                    "host_total_s": whole.total_s,
-                    "host_busy_s": whole.busy_s,
-                    "host_iowait_s": whole.iowait_s,
-                    "host_steal_s": whole.steal_s,
-                    **more,
-                }
-            )
+            if self._heed:
+                self._heed(row)
             if self._stop.wait(self._period_s):
                 return
+
+    def take(self) -> dict[str, float]:
+        """Take a sample now, between those at the steady pace.
+
+        Raises
+        ------
+        OSError, InnolabError
+            Where the process or the probe is gone.
+        """
+        with self._one_at_a_time:
+            process, whole, device = observe.together(self._host, self._pid, self._device)
+            row: dict[str, float] = {
+                "t_s": self.now_s(),
+                "mysqld_cpu_s": process.cpu_s,
+                "mysqld_read_bytes": process.read_bytes,
+                "mysqld_written_bytes": process.written_bytes,
+                "host_total_s": whole.total_s,
+                "host_busy_s": whole.busy_s,
+                "host_iowait_s": whole.iowait_s,
+                "host_steal_s": whole.steal_s,
+            }
+            if device:
+                row |= {f"device_{name}": value for name, value in device._asdict().items()}
+            row |= self._probe() if self._probe else {}
+            self.rows.append(row)
+        return row
 
 
 def write(rows: list[dict[str, float]], path: Path) -> None:

@@ -281,10 +281,14 @@ class Server:
         return f"Its error log says: {quote[:600]}"
 
 
-def initialize(build: Build, data: Path, base: Path) -> None:
+def initialize(build: Build, data: Path, base: Path, made_with: Settings | None = None) -> None:
     """Make an empty data directory with system tables and a root account without a password.
 
     The socket's folder, mode 0700, is what keeps others out.
+
+    Parameters
+    ----------
+    made_with : variables that the directory is made with, such as its page size
 
     Raises
     ------
@@ -307,6 +311,7 @@ def initialize(build: Build, data: Path, base: Path) -> None:
             f"--defaults-file={base}",
             f"--datadir={data}",
             *share,
+            *(f"--{name}={value}" for name, value in (made_with or {}).items()),
             *options,
         ],
         env={**os.environ, **build.env},

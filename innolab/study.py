@@ -93,6 +93,7 @@ class Study:
     calibration_s : how long each kind of calibration of a device takes, by scale
     arrays : the arrays of real disks among its devices, by name, each a layout on some disks
     whole_plot : a factor that is costly to change; a block keeps the arms of each level together
+    refuses : takes a build and returns why it cannot run the study, or None
     question_parameters : those that ask of the results and change nothing that is measured
     """
 
@@ -116,6 +117,7 @@ class Study:
     arrays: Callable[[Any], dict[str, Array]] = lambda _parameters: {}
     whole_plot: str | None = None
     calibration_s: Mapping[str, float] = field(default_factory=dict)
+    refuses: Callable[[Any], str | None] = lambda _build: None
     question_parameters: frozenset[str] = frozenset()
 
     def spec_sha256(self, parameters: Parameters) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from innolab import devices, raid, steady
+from innolab.loads import insert
 from innolab.runs import Check, Result
 
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
@@ -171,6 +172,28 @@ def _formula(evidence: Evidence) -> Verdict:
     )
 
 
+def _row_format(evidence: Evidence) -> Verdict:
+    """Prevents a table that the server only called compressed: 5.6 may warn and build COMPACT."""
+    table = evidence.conditions["table"]
+    if wrong := insert.faults(table["format"], table["key_block_kib"], table["partitions"]):
+        return "invalid", wrong
+    kinds = ", ".join(sorted({one["row_format"] for one in table["partitions"]}))
+    return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
+
+
+def _one_piece(evidence: Evidence) -> Verdict:
+    """Prevents a pool that a restart had emptied from passing for one that ran full."""
+    pieces = evidence.conditions["pieces"]
+    if pieces["resumed_at_rows"]:
+        return "warn", (
+            f"resumed at {pieces['resumed_at_rows']:,} rows with an empty pool, after deleting "
+            f"{pieces['deleted_rows']:,} rows beyond"
+        )
+    if pieces["again"]:
+        return "ok", f"started again on an empty table: {pieces['again']}"
+    return "ok", "inserted in one go"
+
+
 def _load_errors(evidence: Evidence) -> Verdict:
     """Prevents transactions that failed from counting as fast ones."""
     wrong = [
@@ -250,6 +273,8 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "device as its profile": _device,
     "array as asked": _array,
     "array as its formula": _formula,
+    "row format as asked": _row_format,
+    "in one piece": _one_piece,
     "load without errors": _load_errors,
     "load generator idle enough": _generator,
     "steady state": _steady,

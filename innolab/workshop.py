@@ -7,17 +7,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from innolab import builds, datasets, machine, observe, validity
+from innolab import builds, datasets, machine, observe, segments, validity
 from innolab.arrays import Arrays
 from innolab.bench import Bench, anonymous
 from innolab.builds import Build
 from innolab.clock import Clock
+from innolab.devices import HOST
 from innolab.errors import InnolabError, InputError
 from innolab.hosts import HostLostError
 from innolab.hosts.here import HERE
 from innolab.itself import own_facts
 from innolab.plans import Plan, Progress
 from innolab.runs import SCHEMA, Run, finite
+from innolab.segments import Journal
 from innolab.sites import Site, Sites
 from innolab.study import Parameters, Study, Trial
 
@@ -85,6 +87,7 @@ class Workshop:
         for host in self.hosts:
             with contextlib.suppress(HostLostError):
                 host.remove(host.folder / datasets.WORK)
+        segments.clear_orphans(self.cache)
         for half in (self.cache / "datasets").glob("*" + datasets.HALF):
             shutil.rmtree(half)
 
@@ -148,6 +151,8 @@ class Workshop:
             place=site.host.folder / datasets.WORK / f"trial-{trial.position}",
             base=base_settings_file(site.host.folder),
             report=self.report,
+            journal=self._journal(trial, site),
+            say=self.progress.say,
             parameters=self.parameters,
         )
         started = _now()
@@ -161,7 +166,7 @@ class Workshop:
                     f"The disk gave out during a trial ({failure.strerror}), which is not "
                     "recorded. Make room and run the same again."
                 ) from None
-            error = anonymous(str(failure))
+            error = anonymous(str(failure)) + self._keep_failed(bench)
             self.lost = isinstance(failure, HostLostError)
             # The server may have died on one of them: the next trials get fresh copies.
             self._clones.clear()
@@ -169,6 +174,23 @@ class Workshop:
             self.clock.seconds[stage] += seconds
         bench.note("host", facts)
         return self._record(trial, bench, metrics, error, started)
+
+    def _journal(self, trial: Trial, site: Site) -> Journal:
+        """Return a trial's journal; only what lies on our own disk outlives a session."""
+        lasting = site.device == HOST
+        return Journal(self.report, trial.key, self.cache, lasting=lasting)
+
+    def recorded(self, trial: Trial) -> None:
+        """Forget what was kept of a trial for the case that it had not come to its end."""
+        Journal(self.report, trial.key, self.cache, lasting=False).end()
+
+    def _keep_failed(self, bench: Bench) -> str:
+        """Set a failed trial's data aside where that was asked for, and return where, in words."""
+        if not self.parameters.model_dump().get("keep_failed"):
+            return ""
+        if not bench.journal.data.exists():
+            return " Its data lay on a disk that ends with the session, so they could not be kept."
+        return f" Its data are kept in {bench.journal.keep_failed().relative_to(self.cache)}."
 
     def _site(self, trial: Trial) -> Site:
         """Return where a trial runs; making an array anew takes all copies with it."""

@@ -60,29 +60,35 @@ class Load(NamedTuple):
 
 def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
+    script = brought(server, _ZIPF) if workload.distribution == "zipf" else MODES[workload.mode]
     return [
-        server.host.tool("sysbench"),
-        _script(workload, server),
-        "--db-driver=mysql",
-        f"--mysql-socket={server.socket}",
-        "--mysql-user=root",
-        f"--mysql-db={SCHEMA}",
+        *command(server, script, workload.threads, workload.seed),
         "--tables=1",
         f"--table_size={workload.rows}",
-        f"--threads={workload.threads}",
         f"--rand-type={DISTRIBUTIONS[workload.distribution]}",
-        f"--rand-seed={workload.seed}",
         *workload.options,
         *options,
     ]
 
 
-def _script(workload: Workload, server: Server) -> str:
-    """Return the load's name, or our script's path, where the server's user can read it."""
-    if workload.distribution != "zipf":
-        return MODES[workload.mode]
-    copy = server.folder / _ZIPF.name
-    server.host.write(copy, _ZIPF.read_text())
+def command(server: Server, script: str, threads: int, seed: int) -> list[str]:
+    """Return the words that any script begins with."""
+    return [
+        server.host.tool("sysbench"),
+        script,
+        "--db-driver=mysql",
+        f"--mysql-socket={server.socket}",
+        "--mysql-user=root",
+        f"--mysql-db={SCHEMA}",
+        f"--threads={threads}",
+        f"--rand-seed={seed}",
+    ]
+
+
+def brought(server: Server, script: Path) -> str:
+    """Return the path of a script of ours, where the server's user can read it on its host."""
+    copy = server.folder / script.name
+    server.host.write(copy, script.read_text())
     return str(copy)
 
 
@@ -113,20 +119,25 @@ def prepare(server: Server, workload: Workload) -> None:
     InnolabError
         As `run`.
     """
-    _ended(server, workload, argv(workload, server, "prepare"), None)
+    ended(server, argv(workload, server, "prepare"), None)
 
 
 def _run(server: Server, workload: Workload, words: list[str], duration_s: float) -> Load:
-    done = _ended(server, workload, words, duration_s + _GRACE_S)
+    done = ended(server, words, duration_s + _GRACE_S, INNOLAB_OLTP=MODES[workload.mode])
     return Load(parse(done.stdout), done.cpu_s)
 
 
-def _ended(server: Server, workload: Workload, words: list[str], limit_s: float | None) -> Done:
+def ended(server: Server, words: list[str], limit_s: float | None, **env: str) -> Done:
+    """Run sysbench's words to their end.
+
+    Raises
+    ------
+    InnolabError
+        Where sysbench or the server dies, refuses, or hangs; quotes the one that did.
+    """
     try:
         done = server.host.run(
-            [*server.host.unprivileged(), *words],
-            env={"LC_ALL": "C", "INNOLAB_OLTP": MODES[workload.mode]},
-            limit_s=limit_s,
+            [*server.host.unprivileged(), *words], env={"LC_ALL": "C", **env}, limit_s=limit_s
         )
     except TimedOutError:
         raise InnolabError(

@@ -8,7 +8,7 @@ from innolab.errors import InputError
 if TYPE_CHECKING:
     from innolab.study import Study
 
-NAMES = ("more-memory", "multi-buffer-pool", "raid-comparison")
+NAMES = ("compressed-insert", "more-memory", "multi-buffer-pool", "raid-comparison")
 
 
 def find(name: str) -> "Study":

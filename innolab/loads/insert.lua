@@ -1,0 +1,66 @@
+-- Inserts into the table of seed S1 until an exact number of rows is in it: sysbench's --events.
+--
+-- An event is one statement, committed by itself. With --mysql-ignore-errors=none any SQL error
+-- ends the whole run: nothing is tried again in silence.
+sysbench.cmdline.options = {
+   rows_per_statement = {"Rows in one INSERT", 1},
+   keys = {"auto: numbered by the server; shuffled: a permutation of the rows' turns", "auto"},
+   first_turn = {"Turn of this run's first row: shuffled keys are the same where turns are", 0},
+   turns = {"How many turns this run may take", 2 ^ 31},
+   random_share = {"Share of each string that is drawn; the rest is always the same", 0.5},
+}
+
+local ffi = require("ffi")
+local bit = require("bit")
+local uniform, drawn = sysbench.rand.uniform, sysbench.rand.string
+
+local SAME = "jejuhallasanseogwipo"
+local DOMAIN = "@example.com"
+local LOCAL_LEAST, LOCAL_MOST = 7, 13
+local NAME_LEAST, NAME_MOST = 7, 15
+
+local con, turn, end_turn, shuffles
+local statement, forms = {}, {}
+
+function thread_init(thread)
+   con = sysbench.sql.driver():connect()
+   turn = sysbench.opt.first_turn + thread
+   end_turn = sysbench.opt.first_turn + sysbench.opt.turns
+   shuffles = sysbench.opt.keys == "shuffled"
+   for length = 1, math.max(LOCAL_MOST, NAME_MOST) do
+      local random = math.ceil(length * sysbench.opt.random_share)
+      forms[length] = string.rep("@", random) .. string.sub(SAME, 1, length - random)
+   end
+end
+
+-- Products with odd numbers and a folded shift, modulo 2^31: a permutation that the server can
+-- invert in SQL (innolab.loads.insert.TURN). Rows of neighbouring turns lie far apart.
+local A, B, M = ffi.new("uint64_t", 1140671485), ffi.new("uint64_t", 1664525), 2147483648ULL
+local function shuffled(x)
+   local y = tonumber((A * x) % M)
+   return tonumber((B * bit.bxor(y, bit.rshift(y, 16))) % M)
+end
+
+local function key()
+   if not shuffles then return "NULL" end
+   assert(turn < end_turn, "a thread took more turns than this run has")
+   local found = shuffled(turn)
+   turn = turn + sysbench.opt.threads
+   return found
+end
+
+local function text(least, most)
+   return drawn(forms[uniform(least, most)])
+end
+
+function event()
+   for i = 1, sysbench.opt.rows_per_statement do
+      statement[i] = "(" .. key() .. ",'" .. text(LOCAL_LEAST, LOCAL_MOST) .. DOMAIN .. "','"
+         .. text(NAME_LEAST, NAME_MOST) .. "')"
+   end
+   con:query("INSERT INTO test (NO, EMAIL, NAME) VALUES " .. table.concat(statement, ","))
+end
+
+function thread_done()
+   con:disconnect()
+end

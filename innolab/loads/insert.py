@@ -1,0 +1,222 @@
+"""Many connections that insert into seed S1's table: the table, the load, and what came of it."""
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from innolab.errors import InnolabError
+from innolab.hosts import Words
+from innolab.loads import sysbench
+from innolab.loads.sysbench_output import Result, parse
+from innolab.server import Server
+
+TABLE = "test"
+_SCRIPT = Path(__file__).with_name("insert.lua")
+# S1's table: a number, an address that may be missing, a name. utf8 was utf8mb3 then.
+_CREATE = f"""CREATE TABLE {sysbench.SCHEMA}.{TABLE} (
+  NO int NOT NULL AUTO_INCREMENT,
+  EMAIL varchar(128) DEFAULT NULL,
+  NAME varchar(32) NOT NULL,
+  PRIMARY KEY (NO)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb3 {{options}}
+PARTITION BY KEY () PARTITIONS 3"""
+PARTITIONS = 3
+FORMATS = ("plain", "compressed", "page")
+# Rows read back to learn how far zlib presses their strings together, a page at a time.
+_SAMPLED_ROWS, _PAGE_BYTES = 20_000, 16 * 1024
+_DELETED_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is inserted, and by how many.
+
+    Attributes
+    ----------
+    keys : "auto" numbered by the server, or "shuffled"
+    random_share : the share of each string's letters that is drawn at random
+    """
+
+    threads: int
+    rows_per_statement: int
+    keys: str
+    random_share: float
+    seed: int
+
+
+class Inserted(NamedTuple):
+    """One run of sysbench: its result and the CPU seconds that it took itself."""
+
+    result: Result
+    cpu_s: float
+
+
+def options(form: str, key_block_kib: int) -> str:
+    """Return the words of CREATE TABLE that make a format of FORMATS."""
+    return {
+        "plain": "",
+        "compressed": f"ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE={key_block_kib}",
+        "page": "COMPRESSION='zlib'",
+    }[form]
+
+
+def create(server: Server, form: str, key_block_kib: int) -> list[dict[str, Any]]:
+    """Create the empty table and return its partitions as they are.
+
+    Raises
+    ------
+    InnolabError
+        Where the server refuses, or made something else: 5.6 may only warn and build COMPACT.
+    """
+    server.query(_CREATE.format(options=options(form, key_block_kib)))
+    made = partitions(server)
+    if wrong := faults(form, key_block_kib, made):
+        raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
+    return made
+
+
+def partitions(server: Server) -> list[dict[str, Any]]:
+    """Return each partition's row format, compressed page size and file, as the server has them.
+
+    `zip_page_bytes` is 0 where pages are not compressed by the row format; `allocated_bytes` is
+    less than `file_bytes` where the server gave the compressed rest of pages back to the disk.
+    """
+    names = server.query(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = "
+        "'information_schema' AND table_name IN ('INNODB_TABLES', 'INNODB_SYS_TABLES')"
+    )
+    rows = server.query(
+        f"SELECT NAME, ROW_FORMAT, ZIP_PAGE_SIZE FROM information_schema.{names[0][0]} "
+        f"WHERE NAME LIKE '{sysbench.SCHEMA}/{TABLE}#%' ORDER BY NAME"
+    )
+    [(created,)] = server.query(
+        f"SELECT CREATE_OPTIONS FROM information_schema.tables WHERE table_name = '{TABLE}'"
+    )
+    return [
+        {
+            "row_format": str(row_format).lower(),
+            "zip_page_bytes": int(zip_page) if str(row_format).lower() == "compressed" else 0,
+            "options": str(created).lower(),
+            **_file(server, str(name)),
+        }
+        for name, row_format, zip_page in rows
+    ]
+
+
+def _file(server: Server, name: str) -> dict[str, int]:
+    asked: Words = ["stat", "--format=%s %b %B", server.data / f"{name}.ibd"]
+    size, blocks, block = server.host.must(asked, what="Asking for a table's size").split()
+    return {"file_bytes": int(size), "allocated_bytes": int(blocks) * int(block)}
+
+
+def faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
+    """Return what of a table's partitions is not as asked, in words; nothing where all is.
+
+    A file of a compressed table is made of its small pages: a larger one betrays a format that the
+    server only pretends to have.
+    """
+    wrong = []
+    if len(made) != PARTITIONS:
+        wrong.append(f"{len(made)} partitions instead of {PARTITIONS}")
+    for number, one in enumerate(made):
+        if (one["row_format"] == "compressed") != (form == "compressed"):
+            wrong.append(f"partition {number} has row format {one['row_format']}")
+        if form == "compressed" and one["zip_page_bytes"] != key_block_kib * 1024:
+            wrong.append(f"partition {number} has pages of {one['zip_page_bytes']} bytes")
+        if form == "compressed" and one["file_bytes"] % (key_block_kib * 1024):
+            wrong.append(f"the file of partition {number} is of no whole pages")
+        if (form == "page") != ("compression=" in one["options"]):
+            wrong.append(f"partition {number} was made with '{one['options']}'")
+    return "; ".join(wrong)
+
+
+def argv(server: Server, load: Load, rows: int, first_turn: int) -> list[str]:
+    """Return sysbench's words to insert an exact number of rows.
+
+    Raises
+    ------
+    ValueError
+        Where the rows are no whole number of statements.
+    """
+    statements, rest = divmod(rows, load.rows_per_statement)
+    if rest:
+        raise ValueError(f"{rows} rows are no whole statements of {load.rows_per_statement}")
+    return [
+        *sysbench.command(server, sysbench.brought(server, _SCRIPT), load.threads, load.seed),
+        "--mysql-ignore-errors=none",
+        f"--rows_per_statement={load.rows_per_statement}",
+        f"--keys={load.keys}",
+        f"--first_turn={first_turn}",
+        f"--random_share={load.random_share}",
+        f"--events={statements}",
+        "--time=0",
+        "--histogram=on",
+        "run",
+    ]
+
+
+def run(server: Server, load: Load, rows: int, first_turn: int = 0) -> Inserted:
+    """Insert an exact number of rows, however long it takes.
+
+    Raises
+    ------
+    InnolabError
+        Where a statement fails, or sysbench or the server dies; quotes the one that did.
+    """
+    done = sysbench.ended(server, argv(server, load, rows, first_turn), None)
+    return Inserted(parse(done.stdout), done.cpu_s)
+
+
+def state(server: Server, after_key: int = 0) -> tuple[int, int, int]:
+    """Return number, last key and checksum of the rows beyond a key.
+
+    Checksums of parts that share no row give that of the whole by exclusive or.
+    """
+    [(rows, last, checksum)] = server.query(
+        "SELECT COUNT(*), COALESCE(MAX(NO), 0), BIT_XOR(CRC32(CONCAT_WS('|', NO, EMAIL, NAME))) "
+        f"FROM {sysbench.SCHEMA}.{TABLE} WHERE NO > {after_key}"
+    )
+    return int(rows), int(last), int(checksum)
+
+
+def shorten(server: Server, last_key: int) -> int:
+    """Delete the rows beyond a key, some at a time, and return how many they were."""
+    beyond = f"FROM {sysbench.SCHEMA}.{TABLE} WHERE NO > {last_key}"
+    [(rows,)] = server.query(f"SELECT COUNT(*) {beyond}")
+    for _ in range(0, int(rows), _DELETED_AT_ONCE):
+        server.query(f"DELETE {beyond} ORDER BY NO DESC LIMIT {_DELETED_AT_ONCE}")
+    return int(rows)
+
+
+def compression(server: Server, key_block_kib: int) -> dict[str, int]:
+    """Return the server's own count of compressed page operations, since its start.
+
+    `failed` are compressions whose result did not fit, after which the page was split or packed
+    less.
+    """
+    found = server.query(
+        "SELECT compress_ops, compress_ops_ok, uncompress_ops FROM "
+        f"information_schema.INNODB_CMP WHERE page_size = {key_block_kib * 1024}"
+    )
+    tried, well, undone = (int(x) for x in found[0]) if found else (0, 0, 0)
+    return {"compressed": tried, "failed": tried - well, "uncompressed": undone}
+
+
+def index_pages(server: Server) -> int:
+    """Return the pages that the table's one index really has, whatever its files reserve."""
+    table = f"{sysbench.SCHEMA}.{TABLE}"
+    server.query(f"ANALYZE TABLE {table}")
+    [(pages,)] = server.query(
+        "SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE stat_name = 'size' "
+        f"AND database_name = '{sysbench.SCHEMA}'"
+    )
+    return int(pages)
+
+
+def zlib_ratio(server: Server) -> float:
+    """Return the size of some rows' strings over what zlib makes of them, a page of 16 KiB each."""
+    rows = server.query(f"SELECT EMAIL, NAME FROM {sysbench.SCHEMA}.{TABLE} LIMIT {_SAMPLED_ROWS}")
+    text = "".join(f"{email}{name}" for email, name in rows).encode()
+    pages = [text[at : at + _PAGE_BYTES] for at in range(0, len(text), _PAGE_BYTES)]
+    return len(text) / sum(len(zlib.compress(page)) for page in pages)
