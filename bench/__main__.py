@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import cloning, loading, sysbench, timing
+from bench import cloning, inserting, loading, sysbench, timing
 from innolab import machine, stats
 from innolab.errors import InnolabError
 
@@ -44,6 +44,8 @@ BENCHMARKS: dict[str, Callable[[Path], Pairs]] = {
     "seconds: scan timed by us / by the mariadb client": timing.against_the_client,
     "tps: sysbench through innolab / by hand": sysbench.against_the_hand,
     "tps: with our collectors / without": sysbench.with_collectors,
+    "rows/s: our insert load / empty server calls": inserting.against_empty_calls,
+    "rows/s: our insert load / a connector loop": inserting.against_the_connector,
 }
 
 

@@ -16,8 +16,8 @@ both others by STRONG, where the fall is at least FALL, and where no single poin
 any one of the two first or two last points, a knee must still have the least BIC.
 
 Why STRONG: k is found by search, which the plain BIC does not pay for. Measured on 2000 constant
-curves for each of n = 12, 20 and noise of 3 %, 10 %: the plain BIC finds a knee in up to 9 % of
-them, this method in up to 0.3 %; where the noise of neighbours correlates by 0.5, 24 % and 6 %.
+curves of 12 and 20 points with noise of 3 % and 10 %: the plain BIC finds a knee in up to 9 % of
+them, this method in less than 1 %; where the noise of neighbours correlates by 0.5, 24 % and 6 %.
 
 A decline that steepens on the logarithm of x from the first point on, as exp(-x) does, has a knee
 by this method: it says where the curve leaves its first level, not that it was level for long.
@@ -167,17 +167,20 @@ def _steps_and_lines(u: Sequence[float], y: Sequence[float]) -> Iterator[tuple[f
 
 
 def _outgrown(u: Sequence[float], y: Sequence[float]) -> Iterator[tuple[float, _Fit]]:
-    """Yield ln k and fit of a memory that is outgrown at k, for every place and cost.
+    """Yield ln k and fit of a memory that is outgrown at k, at the cost that fits best there.
 
     Where the share s = 1 - k / x of the rows is elsewhere, the rate is divided by 1 + cost s.
     """
+    import numpy as np
+
+    costs = np.array(COSTS)[:, None]
     for k in _places(u):
-        elsewhere = [max(0.0, 1 - math.exp(k - v)) for v in u]
-        for cost in COSTS:
-            h = [math.log1p(cost * share) for share in elsewhere]
-            level = sum(a + b for a, b in zip(h, y, strict=True)) / len(y)
-            rss = sum((a + b - level) ** 2 for a, b in zip(h, y, strict=True))
-            yield k, _Fit(rss, level - h[0], level - h[-1])
+        h = np.log1p(costs * np.maximum(0, 1 - np.exp(k - np.array(u))))
+        levels = (h + y).mean(axis=1)
+        rss = ((h + y - levels[:, None]) ** 2).sum(axis=1)
+        best = int(rss.argmin())
+        level = float(levels[best])
+        yield k, _Fit(float(rss[best]), level - float(h[best, 0]), level - float(h[best, -1]))
 
 
 def _places(u: Sequence[float]) -> Iterator[float]:

@@ -46,7 +46,7 @@ def by_rows(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
 
     rows = np.array([sample["rows"] - samples[0]["rows"] for sample in samples])
     # Where nothing is inserted for a while, that time belongs to the rows that come after it.
-    grows = np.append(np.diff(rows) > 0, True)
+    grows = np.append(True, np.diff(rows) > 0)
     found: dict[str, list[float]] = {}
     times = np.array([sample["t_s"] for sample in samples])
     at = np.interp(edges, rows[grows], times[grows])
@@ -61,10 +61,14 @@ def by_rows(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
 
 
 def _mean(times, values, begin: float, end: float) -> float:  # type: ignore[no-untyped-def]
-    """Return the mean of a quantity over a span, by straight lines between samples."""
+    """Return the mean of a quantity over a span, by straight lines between samples.
+
+    Just within its ends: where two pieces were joined, a quantity has two values at one time.
+    """
     import numpy as np
 
     inside = (times > begin) & (times < end)
-    t = np.concatenate([[begin], times[inside], [end]])
+    ends = np.nextafter([begin, end], [end, begin])
+    t = np.concatenate([ends[:1], times[inside], ends[1:]])
     v = np.interp(t, times, values)
-    return float(np.trapezoid(v, t) / (end - begin)) if end > begin else float(v[0])
+    return float(np.trapezoid(v, t) / (t[-1] - t[0]))

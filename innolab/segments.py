@@ -68,9 +68,16 @@ class Journal:
         """Return where the trial's data directory lies, where it can be kept."""
         return self.place / "data"
 
-    def begun(self) -> bool:
-        """Return whether an earlier session began this trial and did not end it."""
-        return self._read() is not None
+    def why_again(self) -> str:
+        """Return why a trial that an earlier session began must start again; "" where it need not.
+
+        Also "" for one that no session began.
+        """
+        if self._read() is None or self.checkpoint():
+            return ""
+        if not self.lasting:
+            return "its data lay on a disk that ended with an earlier session"
+        return "an earlier session ended before its first segment did"
 
     def checkpoint(self) -> Checkpoint | None:
         """Return the last completed segment's, where there is one and its data are still there."""

@@ -175,7 +175,9 @@ def check_parameters(study: Study, given: Mapping[str, Any]) -> Parameters:
 
 
 def _fault(study: Study, item: Any) -> str:
-    name = str(item["loc"][0]) if item["loc"] else "parameters"
+    if not item["loc"]:  # Of two parameters that do not go together.
+        return str(item["msg"].removeprefix("Value error, "))
+    name = str(item["loc"][0])
     if item["type"] == "extra_forbidden":
         known = ", ".join(study.parameters.model_fields)
         return f"'{name}' is unknown (the study takes: {known})"

@@ -1,8 +1,14 @@
 """Threats to validity, written from what the runs recorded."""
 
+from collections.abc import Iterable
+
+from innolab.devices import HOST
+from innolab.growth import BIN_MROWS
 from innolab.runs import Run, RunSet
+from innolab.studies import oltp
+from innolab.studies.compressed_insert import END_MROWS, KNEE_BYTES, KNEE_MROWS, PERIOD_S
 from innolab.tables import Text
-from innolab.units import bytes_text
+from innolab.units import bytes_text, seconds_text
 
 
 def multi_buffer_pool(runs: RunSet) -> Text:
@@ -18,6 +24,162 @@ def more_memory(runs: RunSet) -> Text:
 def raid_comparison(runs: RunSet) -> Text:
     """Return how these runs depart from seed S1, and what their host may have done to them."""
     return Text([*_raid_departures(runs), *_of_the_arrays(runs), *_shares(runs)])
+
+
+def compressed_insert(runs: RunSet) -> Text:
+    """Return how these runs depart from seed S1, and what their host may have done to them."""
+    done = runs.valid.runs
+    said = _insert_departures(runs) + _of_the_formats(runs) + _of_small_sizes(runs)
+    return Text([*(said if done else ["No run is valid."]), *_of_the_host(runs)])
+
+
+def _insert_departures(runs: RunSet) -> list[str]:
+    done = runs.valid.runs
+    versions = sorted({run.conditions["build"]["version"] for run in done})
+    rows = sorted({sum(s["rows"] for s in run.conditions["segments"]) for run in done})
+    commits = {_variables(runs, run)["innodb_flush_log_at_trx_commit"] for run in done}
+    return [
+        "The seed states no hardware, no version of MySQL, no contents of its strings, no rows a "
+        "statement, no flush settings and no size of the redo log. What made its curves fall "
+        f"cannot be known from it. These runs are of {', '.join(versions)}.",
+        f"{_listed(rows)} rows stand for {END_MROWS[runs.runs[0].scale]} million of the "
+        "original's, which inserted 200 million and drew 130 million; spans and figures that end "
+        f"at 130 million say nothing beyond. {KNEE_BYTES / KNEE_MROWS / 1e6:.0f} bytes a row are "
+        "our arithmetic from its file of about 5 GB at 70 million rows; pools are in proportion "
+        "to that, while a row here takes what the table of formats says.",
+        f"innodb_flush_log_at_trx_commit is {_listed(commits)}. With 2 the log is written at "
+        "commit and synced once a second; with 1, which the seed may have had, each commit would "
+        "wait for the disk.",
+        "Many connections that insert keys in order split pages where one alone would fill them, "
+        "and how full they stay depends on the server: the plain table's index takes "
+        f"{_by_server(runs, 'plain/auto/4G', 'index_bytes_per_row')} bytes a row. A format's ratio "
+        "to the plain table is also one to how full that is.",
+    ]
+
+
+def _of_the_formats(runs: RunSet) -> list[str]:
+    by_zlib = _by_server(runs, "compressed/auto/4G", "zlib_ratio")
+    failed = _by_server(runs, "compressed/auto/4G", "compress_failed_ratio", ".0%")
+    have = {str(r.factors["server"]) for r in runs.runs if r.factors["format"] == "page"}
+    lack = sorted(set(runs.levels("server")) - have)
+    said = [
+        "How far strings compress is ours, by the parameter random_share: zlib makes them "
+        f"smaller {by_zlib} times. Of the attempts to fit a page into a compressed one {failed} "
+        "failed, which splits a page or leaves it less full; other strings, or another "
+        "KEY_BLOCK_SIZE, would fail more or less often.",
+        "A compressed table's pages lie in the pool both compressed and, where they are worked "
+        "on, plain. Its size over the pool counts them once, compressed.",
+    ]
+    if have and lack:
+        said.append(f"Compression of pages by punched holes is not in {', '.join(lack)}.")
+    return said
+
+
+def _of_small_sizes(runs: RunSet) -> list[str]:
+    first = runs.valid.runs[0]
+    of = _variables(runs, first)
+    full = oltp.redo_bytes(KNEE_BYTES // oltp.BYTES_PER_ROW)
+    undo = of.get("innodb_undo_logs") or of["innodb_rollback_segments"]
+    return [
+        f"The redo log has {bytes_text(redo_bytes(of))} beside pools of {_pools(runs)}; at the "
+        f"original's size it would have {bytes_text(full)} beside some 4 and 8 GB. "
+        "It shrinks with the rows down to the least that today's server takes: at small scales "
+        "more pages may stay dirty before the log is full and they must be written.",
+        *_of_the_log(runs),
+        f"A server has {undo} rollback segments instead of 128, or undo logs would fill a small "
+        f"pool; innodb_lru_scan_depth is {of['innodb_lru_scan_depth']} instead of 1024 and "
+        f"innodb_old_blocks_time {of['innodb_old_blocks_time']} ms instead of 1000, in proportion "
+        "to the rows or the least there is.",
+        "Files grow by whole extents, and connections that split pages at once reserve several "
+        "ahead. That does not shrink with the rows: at small scales it is most of what files have "
+        "beyond the index, and the index itself is counted in whole extents of its partitions.",
+        "Pools are empty when a run begins, as the table is; the log's file alone was read once, "
+        "so that it lies in the kernel's cache as a running server's does.",
+        f"{_durations(runs)} Rows are sampled every {PERIOD_S[first.scale]:g} s, with straight "
+        "lines between." + _pauses(runs),
+        *_of_emulation(runs),
+    ]
+
+
+def _of_the_log(runs: RunSet) -> list[str]:
+    """Return what a log that comes round sooner than it is synced does to what the disk writes."""
+    turns = []
+    for run in runs.valid.runs:
+        variables = _variables(runs, run)
+        if variables["innodb_flush_log_at_trx_commit"] != "1":
+            per_s = _metric(run, "redo_bytes_per_row") * _metric(run, "all_per_s")
+            turns.append(redo_bytes(variables) / per_s)
+    if not turns or min(turns) > 1:
+        return []
+    return [
+        f"The log comes round every {min(turns):.2g} to {max(turns):.2g} s, by arm, and commits "
+        "sync it once a second: what is overwritten in the kernel's cache before that never "
+        "reaches the disk, so a row can cost the disk fewer bytes than its redo has. A log of the "
+        "original's size would hardly come round so soon."
+    ]
+
+
+def _durations(runs: RunSet) -> str:
+    took = [sum(s["seconds"] for s in run.conditions["segments"]) for run in runs.valid.runs]
+    bins = [BIN_MROWS / END_MROWS[runs.runs[0].scale] * seconds for seconds in took]
+    return (
+        f"A run took {seconds_text(min(took))} to {seconds_text(max(took))}, so a point of its "
+        f"curves {seconds_text(min(bins))} to {seconds_text(max(bins))}: where that is near a "
+        "second, what the server and the kernel do once a second makes neighbouring points differ."
+    )
+
+
+def _pauses(runs: RunSet) -> str:
+    if all(len(run.conditions["segments"]) == 1 for run in runs.valid.runs):
+        return ""
+    return " Pauses between a run's segments are not counted, but let the server flush."
+
+
+def _of_emulation(runs: RunSet) -> list[str]:
+    on = sorted({str(r.factors["device"]) for r in runs.valid.runs} - {HOST})
+    if not on:
+        return []
+    plain, packed = (
+        [_by_server(runs, f"{form}/auto/4G", f"{what}_bytes_per_row") for what in ("redo", "index")]
+        for form in ("plain", "compressed")
+    )
+    return [
+        f"{', '.join(on)} is made by limits on operations and bytes a second alone. It has no "
+        "seeks, no cache and no flush that takes time: what random writes cost a real disk is not "
+        "in these numbers.",
+        f"No format makes the redo log smaller. A row of the plain table has {plain[0]} bytes of "
+        f"it, beside {plain[1]} in the index; one of the compressed table {packed[0]}, beside "
+        f"{packed[1]}. A cap on writes is on both.",
+    ]
+
+
+def _by_server(runs: RunSet, case: str, metric: str, form: str = ".3g") -> str:
+    """Return the mean of a metric on each server, on all devices."""
+    said = []
+    for server in sorted(runs.levels("server")):
+        values = [
+            _metric(run, metric)
+            for run in runs.valid.runs
+            if run.factors["server"] == server and str(run.factors["case"]).endswith(f"/{case}")
+        ]
+        if values:
+            said.append(f"{sum(values) / len(values):{form}} ({server})")
+    return " and ".join(said) or "not measured"
+
+
+def _metric(run: Run, name: str) -> float:
+    value = run.metrics[name]
+    assert not isinstance(value, list)
+    return float(value)
+
+
+def _pools(runs: RunSet) -> str:
+    sizes = {int(_variables(runs, r)["innodb_buffer_pool_size"]) for r in runs.valid.runs}
+    return " and ".join(bytes_text(size) for size in sorted(sizes))
+
+
+def _listed(values: Iterable[object]) -> str:
+    return " or ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in sorted(values, key=str))
 
 
 def _raid_departures(runs: RunSet) -> list[str]:
@@ -92,7 +254,7 @@ def _memory_departures(runs: RunSet) -> list[str]:
     done = [run for run in runs.runs if run.checks]
     rows = sorted({run.conditions["dataset"]["rows"] for run in done})
     versions = sorted({run.conditions["build"]["version"] for run in done})
-    redo = sorted({_redo_bytes(runs.variables[run.conditions["variables"]]) for run in done})
+    redo = sorted({redo_bytes(runs.variables[run.conditions["variables"]]) for run in done})
     commits = {
         runs.variables[r.conditions["variables"]]["innodb_flush_log_at_trx_commit"] for r in done
     }
@@ -129,7 +291,8 @@ def _memory_departures(runs: RunSet) -> list[str]:
     return said
 
 
-def _redo_bytes(variables: dict[str, str]) -> int:
+def redo_bytes(variables: dict[str, str]) -> int:
+    """Return the size of a server's whole redo log, by the variables of old and new servers."""
     if capacity := variables.get("innodb_redo_log_capacity"):
         return int(capacity)
     size, files = (variables[f"innodb_log_{name}"] for name in ("file_size", "files_in_group"))

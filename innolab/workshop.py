@@ -22,7 +22,10 @@ from innolab.runs import SCHEMA, Run, finite
 from innolab.segments import Journal
 from innolab.sites import Site, Sites
 from innolab.study import Parameters, Study, Trial
+from innolab.units import bytes_text
 
+# Less than what a server asks for when a table's file grows.
+_FULL_BYTES = 8 * 1024**2
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -166,7 +169,7 @@ class Workshop:
                     f"The disk gave out during a trial ({failure.strerror}), which is not "
                     "recorded. Make room and run the same again."
                 ) from None
-            error = anonymous(str(failure)) + self._keep_failed(bench)
+            error = _disk_full(site) + anonymous(str(failure)) + self._keep_failed(bench)
             self.lost = isinstance(failure, HostLostError)
             # The server may have died on one of them: the next trials get fresh copies.
             self._clones.clear()
@@ -241,6 +244,13 @@ class Workshop:
             started_at=started,
             ended_at=_now(),
         )
+
+
+def _disk_full(site: Site) -> str:
+    """Return that a site's disk is full, in words, where it is: servers tell that in many ways."""
+    if site.host is not HERE or (free := machine.free_disk_bytes(site.data)) > _FULL_BYTES:
+        return ""
+    return f"The disk of the data is full ({bytes_text(free)} free). "
 
 
 def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, Build]:

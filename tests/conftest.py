@@ -128,6 +128,21 @@ def made_conditions() -> dict[str, Any]:
             "read_only": {"intervals": [], "errors": 0, "reconnects": 0, "cpu_share": 0.2}
         },
         "steady": {"read_only": {"reached": True, "waited_s": 2, "drifts": {"tps": 0.01}}},
+        "table": {
+            "format": "compressed",
+            "key_block_kib": 4,
+            "partitions": 3
+            * [
+                {
+                    "row_format": "compressed",
+                    "zip_page_bytes": 4096,
+                    "options": "",
+                    "file_bytes": 65536,
+                    "allocated_bytes": 65536,
+                }
+            ],
+        },
+        "pieces": {"resumed_at_rows": 0, "again": ""},
         "usage": {"swapped_pages": 0, "steal_share": 0.0, "others_share": 0.0},
         "error_log": {"errors": [], "warnings": []},
         "time_s": {"measured passes": 3.0},

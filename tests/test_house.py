@@ -21,11 +21,11 @@ from innolab import claims, cli, studies
 # From the ground up. A module may import those of lower floors, and of its own floor.
 FLOORS = [
     ["errors", "units", "clock", "itself", "files"],
-    ["stats", "raid"],
+    ["stats", "raid", "breaks", "segments"],
     ["machine", "study", "pagecache", "steady", "misses", "models", "playbooks"],
     ["devices", "tools"],
     ["hosts"],
-    ["observe", "series", "disk"],
+    ["observe", "series", "disk", "curves", "growth"],
     ["builds", "server", "counters", "datasets", "loads"],
     ["arrays", "sites"],
     ["runs"],

@@ -11,7 +11,7 @@ from innolab.study import Study
 _METRICS = {"pass1_mysqld_cpu_s": 2.0, "pass2_mysqld_cpu_s": 1.0}
 _UNSTEADY = {"read_only": {"reached": False, "waited_s": 2, "drifts": {"tps": -0.3}}}
 # What these find is a doubt to be told, not a reason to drop the run.
-_WARNINGS = {"load without errors", "steady state", "array as its formula"}
+_WARNINGS = {"load without errors", "steady state", "array as its formula", "in one piece"}
 
 
 def _device(**changes: float) -> dict[str, Any]:
@@ -40,6 +40,11 @@ def _load(**changes: float) -> dict[str, Any]:
     return {"read_only": {**made_conditions()["sysbench"]["read_only"], **changes}}
 
 
+def _table(row_format: str) -> dict[str, Any]:
+    table = made_conditions()["table"]
+    return {**table, "partitions": [{**p, "row_format": row_format} for p in table["partitions"]]}
+
+
 _FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "debug build": ("conditions", {"build": {"debug": True}}),
     "rows per second": ("metrics", {"pass1_mysqld_cpu_s": 57.0}),
@@ -51,6 +56,8 @@ _FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "device as its profile": ("conditions", {"device": _device(read_per_s=1500.0)}),
     "array as asked": ("conditions", {"device": _array({}, degraded=1)}),
     "array as its formula": ("conditions", {"device": _array({"write_per_s": 600.0})}),
+    "row format as asked": ("conditions", {"table": _table("compact")}),
+    "in one piece": ("conditions", {"pieces": {"resumed_at_rows": 5, "deleted_rows": 1}}),
     "load without errors": ("conditions", {"sysbench": _load(errors=1)}),
     "load generator idle enough": ("conditions", {"sysbench": _load(cpu_share=0.6)}),
     "steady state": ("conditions", {"steady": _UNSTEADY}),

@@ -24,8 +24,9 @@ local statement, forms = {}, {}
 
 function thread_init(thread)
    con = sysbench.sql.driver():connect()
-   turn = sysbench.opt.first_turn + thread
-   end_turn = sysbench.opt.first_turn + sysbench.opt.turns
+   -- From 1: turn 0 would have key 0, for which the server takes a number of its own.
+   turn = sysbench.opt.first_turn + thread + 1
+   end_turn = sysbench.opt.first_turn + sysbench.opt.turns + 1
    shuffles = sysbench.opt.keys == "shuffled"
    for length = 1, math.max(LOCAL_MOST, NAME_MOST) do
       local random = math.ceil(length * sysbench.opt.random_share)
@@ -33,8 +34,8 @@ function thread_init(thread)
    end
 end
 
--- Products with odd numbers and a folded shift, modulo 2^31: a permutation that the server can
--- invert in SQL (innolab.loads.insert.TURN). Rows of neighbouring turns lie far apart.
+-- Products with odd numbers and a folded shift, modulo 2^31: a permutation. Rows of neighbouring
+-- turns lie far apart, in no order.
 local A, B, M = ffi.new("uint64_t", 1140671485), ffi.new("uint64_t", 1664525), 2147483648ULL
 local function shuffled(x)
    local y = tonumber((A * x) % M)

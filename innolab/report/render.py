@@ -15,13 +15,17 @@ from innolab.plans import Plan
 from innolab.report import folders
 from innolab.runs import RunSet
 from innolab.study import Study
-from innolab.tables import more_memory, raid_comparison
+from innolab.tables import compressed_insert, more_memory, raid_comparison
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TEMPLATES = Path(__file__).parent / "templates"
 # More claims than these are named at the top of a page without their sentences.
 _MOST_CLAIMS = 20
-_HEADLINES = {"more-memory": more_memory.headline, "raid-comparison": raid_comparison.headline}
+_HEADLINES = {
+    "compressed-insert": compressed_insert.headline,
+    "more-memory": more_memory.headline,
+    "raid-comparison": raid_comparison.headline,
+}
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 

@@ -282,7 +282,7 @@ def _opened(stack: contextlib.ExitStack, bench: Bench, trial: Trial) -> tuple[Se
     parameters: InsertParameters = bench.parameters
     asked = settings(parameters, float(trial.factors["pool_ratio"]))
     done = bench.journal.checkpoint()
-    again = "" if done or not bench.journal.begun() else "killed before its first segment ended"
+    again = bench.journal.why_again()
 
     def started(rows: int) -> contextlib.AbstractContextManager[Server]:
         pace = Pace(rows_of(parameters), rows, bench.say)
@@ -342,6 +342,7 @@ def _inserted(bench: Bench, server: Server, trial: Trial, done: Checkpoint) -> C
         )
         done = _segment(bench, server, load, sizes[place], done)
         if len(sizes) > 1:
+            insert.sync(server)
             bench.journal.complete(done)
             bench.say(f"{done.rows:,} of {sum(sizes):,} rows are safe")
     loads = {
