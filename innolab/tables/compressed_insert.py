@@ -253,11 +253,11 @@ def _knee(runs: RunSet, arm: Arm) -> dict[str, str]:
     full = full_mrows(runs, arm)
     original = published_knees().get(arm.case)
     return {
-        "found in": f"{at.n if at else 0} of {len(arm.of(runs.valid))}",
+        "found": f"{at.n if at else 0} of {len(arm.of(runs.valid))}",
         "knee at": interval(at) if at else "",
         "published": f"{original:g}" if original else "",
-        "table / pool there": interval(data) if data else "",
-        "table = pool at": f"{full:.0f}" if full else "",
+        "table / pool": interval(data) if data else "",
+        "equal at": f"{full:.0f}" if full else "",
     }
 
 
@@ -275,14 +275,14 @@ def _cost(of: Sequence[Run]) -> dict[str, str]:
 
     generator = [one["cpu_share"] for run in of for one in run.conditions["sysbench"].values()]
     return {
-        "mysqld (µs)": f"{average('mysqld_us_per_row'):.1f}",
-        "sysbench (µs)": f"{average('generator_us_per_row'):.1f}",
-        "redo (B)": f"{average('redo_bytes_per_row'):,.0f}",
-        "written (B)": f"{average('device_written_bytes_per_row'):,.0f}",
-        "read (B)": f"{average('device_read_bytes_per_row'):,.1f}",
+        "mysqld µs": f"{average('mysqld_us_per_row'):.1f}",
+        "sysbench µs": f"{average('generator_us_per_row'):.1f}",
+        "redo B": f"{average('redo_bytes_per_row'):,.0f}",
+        "written B": f"{average('device_written_bytes_per_row'):,.0f}",
+        "read B": f"{average('device_read_bytes_per_row'):,.1f}",
         "busy": shares("busy"),
         "waiting": shares("iowait"),
-        "sysbench": f"{max(generator):.0%}",
+        "at most": f"{max(generator):.0%}",
     }
 
 
