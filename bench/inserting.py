@@ -59,7 +59,7 @@ def _pairs(place: Path, theirs: Callable[[Server], float]) -> Pairs:
             turns = ((0, _ours), (1, theirs))
             for at, turn in turns if pair % 2 else turns[::-1]:
                 server.query(f"DROP TABLE IF EXISTS {sysbench.SCHEMA}.{insert.TABLE}")
-                insert.create(server, "plain", 4)
+                insert.Table("plain", 4, 16).create(server)
                 rates[at].append(turn(server))
     return rates
 

@@ -30,7 +30,7 @@ FLOORS = [
     ["arrays", "sites"],
     ["runs"],
     ["bench", "validity"],
-    ["windows"],
+    ["windows", "inserting"],
     ["studies"],
     ["claims", "forecast", "knees"],
     ["figures", "tables", "threats"],

@@ -34,6 +34,7 @@ integration = pytest.mark.integration
 # What is sysbench's or our script's own doing does not differ by server.
 today_only = pytest.mark.parametrize("build", [TODAY], indirect=True)
 old_only = pytest.mark.parametrize("build", [OLD], indirect=True)
+_FORMATS = ("plain", "compressed", "page")
 
 
 @pytest.fixture(scope="module", params=[OLD, TODAY])
@@ -60,7 +61,7 @@ def running(build: Build, reports: Path) -> Iterator[Server]:
 
 def _made(running: Server, form: str = "plain", key_block_kib: int = 4) -> list[dict[str, Any]]:
     running.query(f"DROP TABLE IF EXISTS {TABLE}")
-    return insert.create(running, form, key_block_kib)
+    return insert.Table(form, key_block_kib, 16).create(running)
 
 
 def _load(**changes: Any) -> Load:
@@ -131,7 +132,7 @@ def test_page_compression_gives_the_disk_back_what_it_saves(running: Server) -> 
     for form in ("plain", "page"):
         _made(running, form)
         insert.run(running, _load(rows_per_statement=20), 20_000)
-        _index_pages_in_files(running, 16)
+        _leaf_pages_in_files(running, 16)
         made = insert.partitions(running)
         assert all(("compression=" in one["options"]) == (form == "page") for one in made)
         sizes[form] = [sum(one[of] for one in made) for of in ("file_bytes", "allocated_bytes")]
@@ -200,12 +201,12 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize("form", insert.FORMATS)
+@pytest.mark.parametrize("form", _FORMATS)
 def test_a_table_as_asked_has_no_fault(form: str) -> None:
     assert insert.faults(form, 4, [RIGHT[form]] * 3) == ""
 
 
-@pytest.mark.parametrize("asked, made", list(itertools.permutations(insert.FORMATS, 2)))
+@pytest.mark.parametrize("asked, made", list(itertools.permutations(_FORMATS, 2)))
 def test_a_table_of_another_format_has_faults(asked: str, made: str) -> None:
     assert insert.faults(asked, 4, [RIGHT[made]] * 3)
 
@@ -466,15 +467,15 @@ def test_compressed_pages_are_counted_where_there_are_any(running: Server) -> No
     counts = {}
     for form in ("plain", "compressed"):
         _made(running, form)
-        before = insert.compression(running, 4)
+        before = insert.Table("compressed", 4, 16).compression(running)
         insert.run(running, _load(rows_per_statement=20), 6000)
-        after = insert.compression(running, 4)
+        after = insert.Table("compressed", 4, 16).compression(running)
         counts[form] = {name: after[name] - before[name] for name in after}
     assert counts["plain"] == {"compressed": 0, "failed": 0, "uncompressed": 0}
     assert 0 <= counts["compressed"]["failed"] < counts["compressed"]["compressed"]
 
 
-def _index_pages_in_files(running: Server, page_kib: int) -> int:
+def _leaf_pages_in_files(running: Server, page_kib: int) -> int:
     """Return the pages of the index that the files have, once the server has written all."""
     with running.connect() as connection:
         connection.cmd_query(f"FLUSH TABLES {TABLE} FOR EXPORT")
@@ -493,5 +494,5 @@ def test_pages_of_the_index_are_those_of_its_rows(
     """Not those that are only set aside for it, which are more than half of a small table's."""
     _made(running, form, page_kib)
     insert.run(running, _load(rows_per_statement=20), 20_000)
-    found = insert.index_pages(running)
-    assert found == pytest.approx(_index_pages_in_files(running, page_kib), rel=0.05)
+    found = insert.leaf_pages(running)
+    assert found == pytest.approx(_leaf_pages_in_files(running, page_kib), rel=0.05)

@@ -6,7 +6,7 @@ sysbench.cmdline.options = {
    rows_per_statement = {"Rows in one INSERT", 1},
    keys = {"auto: numbered by the server; shuffled: a permutation of the rows' turns", "auto"},
    first_turn = {"Turn of this run's first row: shuffled keys are the same where turns are", 0},
-   turns = {"How many turns this run may take", 2 ^ 31},
+   turns = {"How many turns this run may take", 2 ^ 31 - 1},
    random_share = {"Share of each string that is drawn; the rest is always the same", 0.5},
 }
 

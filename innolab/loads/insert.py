@@ -22,9 +22,8 @@ _CREATE = f"""CREATE TABLE {sysbench.SCHEMA}.{TABLE} (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb3 {{options}}
 PARTITION BY KEY () PARTITIONS 3"""
 PARTITIONS = 3
-FORMATS = ("plain", "compressed", "page")
 # Rows read back to learn how far zlib presses their strings together, a page at a time.
-_SAMPLED_ROWS, _PAGE_BYTES = 20_000, 16 * 1024
+_SAMPLED_ROWS, _PAGE_BYTES = 5_000, 16 * 1024
 _DELETED_AT_ONCE = 10_000
 
 
@@ -52,28 +51,61 @@ class Inserted(NamedTuple):
     cpu_s: float
 
 
-def options(form: str, key_block_kib: int) -> str:
-    """Return the words of CREATE TABLE that make a format of FORMATS."""
-    return {
-        "plain": "",
-        "compressed": f"ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE={key_block_kib}",
-        "page": "COMPRESSION='zlib'",
-    }[form]
+@dataclass(frozen=True)
+class Table:
+    """How the table's pages are.
 
-
-def create(server: Server, form: str, key_block_kib: int) -> list[dict[str, Any]]:
-    """Create the empty table and return its partitions as they are.
-
-    Raises
-    ------
-    InnolabError
-        Where the server refuses, or made something else: 5.6 may only warn and build COMPACT.
+    Attributes
+    ----------
+    form : "plain", "compressed" by the row format, or "page" with compressed pages
+    key_block_kib : size of a page that the row format compressed
+    page_kib : size of a page in the pool
     """
-    server.query(_CREATE.format(options=options(form, key_block_kib)))
-    made = partitions(server)
-    if wrong := faults(form, key_block_kib, made):
-        raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
-    return made
+
+    form: str
+    key_block_kib: int
+    page_kib: int
+
+    @property
+    def options(self) -> str:
+        """Return the words of CREATE TABLE that ask for it."""
+        return {
+            "plain": "",
+            "compressed": f"ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE={self.key_block_kib}",
+            "page": "COMPRESSION='zlib'",
+        }[self.form]
+
+    @property
+    def page_bytes(self) -> int:
+        """Return the size of a page in the table's files, holes of compressed pages included."""
+        return 1024 * (self.key_block_kib if self.form == "compressed" else self.page_kib)
+
+    def create(self, server: Server) -> list[dict[str, Any]]:
+        """Create the empty table and return its partitions as they are.
+
+        Raises
+        ------
+        InnolabError
+            Where the server refuses, or made something else: 5.6 may only warn and build COMPACT.
+        """
+        server.query(_CREATE.format(options=self.options))
+        made = partitions(server)
+        if wrong := faults(self.form, self.key_block_kib, made):
+            raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
+        return made
+
+    def compression(self, server: Server) -> dict[str, int]:
+        """Return the server's own count of compressed page operations, since its start.
+
+        `failed` are compressions whose result did not fit, after which the page was split or
+        packed less.
+        """
+        found = server.query(
+            "SELECT compress_ops, compress_ops_ok, uncompress_ops FROM "
+            f"information_schema.INNODB_CMP WHERE page_size = {self.key_block_kib * 1024}"
+        )
+        tried, well, undone = (int(x) for x in found[0]) if found else (0, 0, 0)
+        return {"compressed": tried, "failed": tried - well, "uncompressed": undone}
 
 
 def partitions(server: Server) -> list[dict[str, Any]]:
@@ -91,7 +123,8 @@ def partitions(server: Server) -> list[dict[str, Any]]:
         f"WHERE NAME LIKE '{sysbench.SCHEMA}/{TABLE}#%' ORDER BY NAME"
     )
     [(created,)] = server.query(
-        f"SELECT CREATE_OPTIONS FROM information_schema.tables WHERE table_name = '{TABLE}'"
+        f"SELECT CREATE_OPTIONS FROM information_schema.tables WHERE table_name = '{TABLE}' "
+        f"AND table_schema = '{sysbench.SCHEMA}'"
     )
     return [
         {
@@ -185,6 +218,11 @@ def sync(server: Server) -> None:
     server.query("FLUSH ENGINE LOGS")
 
 
+def write_out(server: Server) -> None:
+    """Have every page of the table in its files, or their compressed size could not be read."""
+    server.query(f"FLUSH TABLES {sysbench.SCHEMA}.{TABLE} FOR EXPORT")
+
+
 def shorten(server: Server, last_key: int) -> int:
     """Delete the rows beyond a key, some at a time, and return how many they were."""
     beyond = f"FROM {sysbench.SCHEMA}.{TABLE} WHERE NO > {last_key}"
@@ -194,26 +232,12 @@ def shorten(server: Server, last_key: int) -> int:
     return int(rows)
 
 
-def compression(server: Server, key_block_kib: int) -> dict[str, int]:
-    """Return the server's own count of compressed page operations, since its start.
-
-    `failed` are compressions whose result did not fit, after which the page was split or packed
-    less.
-    """
-    found = server.query(
-        "SELECT compress_ops, compress_ops_ok, uncompress_ops FROM "
-        f"information_schema.INNODB_CMP WHERE page_size = {key_block_kib * 1024}"
-    )
-    tried, well, undone = (int(x) for x in found[0]) if found else (0, 0, 0)
-    return {"compressed": tried, "failed": tried - well, "uncompressed": undone}
-
-
-def index_pages(server: Server) -> int:
-    """Return the pages that the table's one index really has, whatever its files reserve."""
+def leaf_pages(server: Server) -> int:
+    """Return the pages that hold the table's rows, whatever its index and its files reserve."""
     table = f"{sysbench.SCHEMA}.{TABLE}"
     server.query(f"ANALYZE TABLE {table}")
     [(pages,)] = server.query(
-        "SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE stat_name = 'size' "
+        "SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE stat_name = 'n_leaf_pages' "
         f"AND database_name = '{sysbench.SCHEMA}'"
     )
     return int(pages)

@@ -6,13 +6,11 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from innolab import builds, datasets, growth
+from innolab import builds, datasets, growth, inserting
 from innolab.bench import Bench
 from innolab.devices import HOST, profiles
-from innolab.errors import InnolabError
-from innolab.loads import insert, sysbench
-from innolab.loads.insert import Load
-from innolab.segments import Checkpoint, Pace
+from innolab.loads import sysbench
+from innolab.loads.insert import Load, Table
 from innolab.server import Server
 from innolab.studies import oltp
 from innolab.study import Factors, Needs, Parameters, Study, Trial
@@ -176,10 +174,11 @@ def needs(parameters: InsertParameters) -> Needs:
     table = rows_of(parameters) * _MOST_BYTES_PER_ROW + _GROWN_AHEAD_BYTES
     whole = dataset(parameters).size_bytes + table
     emulated = any(device != HOST for device in parameters.devices)
+    # One table at a time, of whichever build.
+    here = whole // len(parameters.builds) if HOST in parameters.devices else 0
     return Needs(
         memory_bytes=int(knee_bytes(parameters) * max(POOLS.values())) + oltp.SERVER_OVERHEAD_BYTES,
-        disk_bytes_per_build=dataset(parameters).size_bytes
-        + (whole if HOST in parameters.devices else 0),
+        disk_bytes_per_build=dataset(parameters).size_bytes + here,
         emulated_bytes=int(whole * 1.3) + 400 * oltp.MIB if emulated else 0,
     )
 
@@ -248,166 +247,30 @@ def refuses(build: builds.Build) -> str | None:
 def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     """Insert all rows, and return what that gave and cost against the rows inserted."""
     parameters: InsertParameters = bench.parameters
-    form = str(trial.factors["format"])
-    with contextlib.ExitStack() as stack:
-        server, done = _opened(stack, bench, trial)
-        if not done.rows:
-            insert.create(server, form, parameters.key_block_kib)
-        with bench.site.limited():
-            done = _inserted(bench, server, trial, done)
-        found = _physical(server, parameters, form)
-        bench.note(
-            "table",
-            {
-                "format": form,
-                "key_block_kib": parameters.key_block_kib,
-                "partitions": insert.partitions(server),
-            },
-        )
-    grown = growth.measured(done, edges_mrows(parameters), rows_per_mrow(parameters))
-    return {**grown, **found, **_at_the_knee(parameters, grown, found, trial)}
-
-
-def _at_the_knee(
-    parameters: InsertParameters, grown: dict[str, Any], found: dict[str, float], trial: Trial
-) -> dict[str, float]:
-    """Return the table's size at the knee over the pool, by the bytes a row takes in the end."""
-    rows = grown["knee_mrows"] * rows_per_mrow(parameters)
-    pool = float(trial.factors["pool_ratio"]) * knee_bytes(parameters)
-    return {"knee_data_ratio": rows * found["index_bytes_per_row"] / pool}
-
-
-def _opened(stack: contextlib.ExitStack, bench: Bench, trial: Trial) -> tuple[Server, Checkpoint]:
-    """Return a running server and how far its table came: resumed where that can be trusted."""
-    parameters: InsertParameters = bench.parameters
-    asked = settings(parameters, float(trial.factors["pool_ratio"]))
-    done = bench.journal.checkpoint()
-    again = bench.journal.why_again()
-
-    def started(rows: int) -> contextlib.AbstractContextManager[Server]:
-        pace = Pace(rows_of(parameters), rows, bench.say)
-        period_s = PERIOD_S[parameters.scale]
-        return bench.growing_server(asked, period_s, pace, resumed=rows > 0)
-
-    if done:
-        with contextlib.ExitStack() as attempt:
-            try:
-                server = attempt.enter_context(started(done.rows))
-                deleted = _as_left(server, done)
-                bench.note("pieces", {"resumed_at_rows": done.rows, "deleted_rows": deleted})
-                stack.push(attempt.pop_all())
-                return server, done
-            except InnolabError as why:
-                again = f"the table was not as it was left: {why}"
-    if again:
-        bench.say(f"starting this arm again: {again}")
-    bench.note("pieces", {"resumed_at_rows": 0, "again": again})
-    return stack.enter_context(started(0)), Checkpoint()
-
-
-def _as_left(server: Server, done: Checkpoint) -> int:
-    """Delete what came after the last completed segment, and return how many rows that were.
-
-    Raises
-    ------
-    InnolabError
-        Where the rest is not the table of the checkpoint.
-    """
-    deleted = insert.shorten(server, done.last_key)
-    found = insert.state(server)
-    if found != (done.rows, done.last_key, done.checksum):
-        raise InnolabError(
-            f"it has {found[0]:,} rows up to {found[1]:,} with checksum {found[2]}, expected "
-            f"{done.rows:,} up to {done.last_key:,} with {done.checksum}"
-        )
-    return deleted
-
-
-def _inserted(bench: Bench, server: Server, trial: Trial, done: Checkpoint) -> Checkpoint:
-    """Insert the segments that are not done yet, and return the state after the last.
-
-    Raises
-    ------
-    InnolabError
-        Where a statement fails, or the table does not have the rows that were inserted.
-    """
-    parameters: InsertParameters = bench.parameters
-    keys = str(trial.factors["keys"])
-    sizes = segments_of(parameters, keys)
-    for place in range(len(done.segments), len(sizes)):
-        # Other strings in each segment; the same wherever a run is cut.
-        seed = (parameters.seed + trial.position) % 2**20 * 1000 + place + 1
-        load = Load(
-            parameters.threads, parameters.rows_per_statement, keys, parameters.random_share, seed
-        )
-        done = _segment(bench, server, load, sizes[place], done)
-        if len(sizes) > 1:
-            insert.sync(server)
-            bench.journal.complete(done)
-            bench.say(f"{done.rows:,} of {sum(sizes):,} rows are safe")
-    loads = {
-        str(number): {name: one[name] for name in ("errors", "reconnects", "cpu_share")}
-        for number, one in enumerate(done.segments, 1)
-    }
-    bench.note("sysbench", loads)
-    bench.note("segments", done.segments)
-    return done
-
-
-def _segment(bench: Bench, server: Server, load: Load, rows: int, done: Checkpoint) -> Checkpoint:
-    """Insert one segment and return the state after it."""
-    assert bench.sampler is not None
-    kib = bench.parameters.key_block_kib
-    before = insert.compression(server, kib)
-    with bench.clock.stage("measured passes"):
-        first = bench.sampler.take()
-        made = insert.run(server, load, rows)
-        last = bench.sampler.take()
-    after = insert.compression(server, kib)
-    added, last_key, checksum = insert.state(server, done.last_key)
-    if load.keys == "auto" and added != rows:
-        raise InnolabError(f"{rows:,} rows were inserted and the table has {added:,} more.")
-    seconds = last["t_s"] - first["t_s"]
-    record = {
-        "rows": rows,
-        "seconds": made.result.seconds,
-        "errors": made.result.errors,
-        "reconnects": made.result.reconnects,
-        "cpu_share": round(made.cpu_s / seconds / server.host.cores, 4),
-        "cpu_s": made.cpu_s,
-        "percentiles_ms": made.result.percentiles_ms,
-        **{name: after[name] - before[name] for name in after},
-    }
-    samples = bench.sampler.between(first["t_s"], last["t_s"])
-    return Checkpoint(
-        rows=done.rows + rows,
-        last_key=last_key,
-        checksum=done.checksum ^ checksum,
-        segments=[*done.segments, record],
-        samples=[*done.samples, samples],
+    keys, pool_ratio = str(trial.factors["keys"]), float(trial.factors["pool_ratio"])
+    table = Table(str(trial.factors["format"]), parameters.key_block_kib, parameters.page_kib)
+    load = Load(
+        parameters.threads,
+        parameters.rows_per_statement,
+        keys,
+        parameters.random_share,
+        seed=(parameters.seed + trial.position) % 2**20 * 1000,
     )
-
-
-def _physical(server: Server, parameters: InsertParameters, form: str) -> dict[str, float]:
-    """Return how large the table became, after a last count of its rows.
-
-    Raises
-    ------
-    InnolabError
-        Where it does not have exactly the rows of the run.
-    """
-    rows = rows_of(parameters)
-    found, _, _ = insert.state(server)
-    if found != rows:
-        raise InnolabError(f"The table has {found:,} rows, {rows:,} were inserted.")
-    page = (parameters.key_block_kib if form == "compressed" else parameters.page_kib) * 1024
-    files = insert.partitions(server)
-    return {
-        "index_bytes_per_row": insert.index_pages(server) * page / rows,
-        "file_bytes_per_row": sum(one["file_bytes"] for one in files) / rows,
-        "allocated_bytes_per_row": sum(one["allocated_bytes"] for one in files) / rows,
-        "zlib_ratio": insert.zlib_ratio(server),
-    }
+    sizes = segments_of(parameters, keys)
+    asked, period_s = settings(parameters, pool_ratio), PERIOD_S[parameters.scale]
+    with contextlib.ExitStack() as stack:
+        server, done = inserting.opened(stack, bench, asked, sum(sizes), period_s)
+        if not done.rows:
+            table.create(server)
+        with bench.site.limited():
+            done = inserting.inserted(bench, server, table, load, sizes, done)
+        found = inserting.physical(bench, server, table, sum(sizes))
+    grown = growth.measured(done, edges_mrows(parameters), rows_per_mrow(parameters))
+    knee_rows = grown["knee_mrows"] * rows_per_mrow(parameters)
+    pool = pool_ratio * knee_bytes(parameters)
+    # By the bytes that a row takes in the end.
+    at_knee = {"knee_data_ratio": knee_rows * found["leaf_bytes_per_row"] / pool}
+    return {**grown, **found, **at_knee}
 
 
 STUDY = Study(
