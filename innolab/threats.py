@@ -1,7 +1,5 @@
 """Threats to validity, written from what the runs recorded."""
 
-from collections.abc import Iterable
-
 from innolab.devices import HOST
 from innolab.growth import BIN_MROWS
 from innolab.runs import Run, RunSet
@@ -28,9 +26,10 @@ def raid_comparison(runs: RunSet) -> Text:
 
 def compressed_insert(runs: RunSet) -> Text:
     """Return how these runs depart from seed S1, and what their host may have done to them."""
-    done = runs.valid.runs
+    if not runs.valid.runs:
+        return Text(["No run is valid, so nothing was measured.", *_of_the_host(runs)])
     said = _insert_departures(runs) + _of_the_formats(runs) + _of_small_sizes(runs)
-    return Text([*(said if done else ["No run is valid."]), *_of_the_host(runs)])
+    return Text([*said, *_of_the_host(runs)])
 
 
 def _insert_departures(runs: RunSet) -> list[str]:
@@ -42,17 +41,17 @@ def _insert_departures(runs: RunSet) -> list[str]:
         "The seed states no hardware, no version of MySQL, no contents of its strings, no rows a "
         "statement, no flush settings and no size of the redo log. What made its curves fall "
         f"cannot be known from it. These runs are of {', '.join(versions)}.",
-        f"{_listed(rows)} rows stand for {END_MROWS[runs.runs[0].scale]} million of the "
-        "original's, which inserted 200 million and drew 130 million; spans and figures that end "
-        f"at 130 million say nothing beyond. {KNEE_BYTES / KNEE_MROWS / 1e6:.0f} bytes a row are "
+        f"{' or '.join(f'{n:,}' for n in rows)} rows stand for {END_MROWS[runs.runs[0].scale]} "
+        "million of the original's, which inserted 200 million and drew 130 million; what ends at "
+        f"130 million says nothing beyond. {KNEE_BYTES / KNEE_MROWS / 1e6:.0f} bytes a row are "
         "our arithmetic from its file of about 5 GB at 70 million rows; pools are in proportion "
         "to that, while a row here takes what the table of formats says.",
-        f"innodb_flush_log_at_trx_commit is {_listed(commits)}. With 2 the log is written at "
-        "commit and synced once a second; with 1, which the seed may have had, each commit would "
-        "wait for the disk.",
+        f"innodb_flush_log_at_trx_commit is {', '.join(sorted(commits))}. With 2 the log is "
+        "written at commit and synced once a second; with 1, which the seed may have had, each "
+        "commit would wait for the disk.",
         "Many connections that insert keys in order split pages where one alone would fill them, "
-        "and how full they stay depends on the server: the plain table's index takes "
-        f"{_by_server(runs, 'plain/auto/4G', 'index_bytes_per_row')} bytes a row. A format's ratio "
+        "and how full they stay depends on the server: the plain table's leaf pages take "
+        f"{_by_server(runs, 'plain/auto/4G', 'leaf_bytes_per_row')} bytes a row. A format's ratio "
         "to the plain table is also one to how full that is.",
     ]
 
@@ -76,27 +75,26 @@ def _of_the_formats(runs: RunSet) -> list[str]:
 
 
 def _of_small_sizes(runs: RunSet) -> list[str]:
-    first = runs.valid.runs[0]
-    of = _variables(runs, first)
+    of = _variables(runs, runs.valid.runs[0])
     full = oltp.redo_bytes(KNEE_BYTES // oltp.BYTES_PER_ROW)
     undo = of.get("innodb_undo_logs") or of["innodb_rollback_segments"]
     return [
         f"The redo log has {bytes_text(redo_bytes(of))} beside pools of {_pools(runs)}; at the "
-        f"original's size it would have {bytes_text(full)} beside some 4 and 8 GB. "
-        "It shrinks with the rows down to the least that today's server takes: at small scales "
-        "more pages may stay dirty before the log is full and they must be written.",
+        f"original's size it has {bytes_text(full)} beside some 4 and 8 GB. It shrinks with the "
+        "rows down to the least that today's server takes: at small scales more pages may stay "
+        "dirty before the log is full and they must be written.",
         *_of_the_log(runs),
-        f"A server has {undo} rollback segments instead of 128, or undo logs would fill a small "
-        f"pool; innodb_lru_scan_depth is {of['innodb_lru_scan_depth']} instead of 1024 and "
-        f"innodb_old_blocks_time {of['innodb_old_blocks_time']} ms instead of 1000, in proportion "
-        "to the rows or the least there is.",
+        f"Rollback segments are {undo}, at the original's size 128: more would fill a small pool "
+        f"with undo logs. innodb_lru_scan_depth is {of['innodb_lru_scan_depth']} and "
+        f"innodb_old_blocks_time {of['innodb_old_blocks_time']} ms, in proportion to the rows or "
+        "the least there is; their defaults are 1024 and 1000.",
         "Files grow by whole extents, and connections that split pages at once reserve several "
         "ahead. That does not shrink with the rows: at small scales it is most of what files have "
-        "beyond the index, and the index itself is counted in whole extents of its partitions.",
+        "beyond the table's pages.",
         "Pools are empty when a run begins, as the table is; the log's file alone was read once, "
         "so that it lies in the kernel's cache as a running server's does.",
-        f"{_durations(runs)} Rows are sampled every {PERIOD_S[first.scale]:g} s, with straight "
-        "lines between." + _pauses(runs),
+        f"{_durations(runs)} Rows are sampled every {PERIOD_S[runs.runs[0].scale]:g} s, with "
+        "straight lines between.",
         *_of_emulation(runs),
     ]
 
@@ -120,19 +118,17 @@ def _of_the_log(runs: RunSet) -> list[str]:
 
 
 def _durations(runs: RunSet) -> str:
-    took = [sum(s["seconds"] for s in run.conditions["segments"]) for run in runs.valid.runs]
+    segments = [run.conditions["segments"] for run in runs.valid.runs]
+    took = [sum(one["seconds"] for one in of) for of in segments]
+    paused = max(len(of) for of in segments) > 1
+    pauses = " Pauses between segments are not counted, but let the server flush."
     bins = [BIN_MROWS / END_MROWS[runs.runs[0].scale] * seconds for seconds in took]
     return (
         f"A run took {seconds_text(min(took))} to {seconds_text(max(took))}, so a point of its "
         f"curves {seconds_text(min(bins))} to {seconds_text(max(bins))}: where that is near a "
         "second, what the server and the kernel do once a second makes neighbouring points differ."
+        + (pauses if paused else "")
     )
-
-
-def _pauses(runs: RunSet) -> str:
-    if all(len(run.conditions["segments"]) == 1 for run in runs.valid.runs):
-        return ""
-    return " Pauses between a run's segments are not counted, but let the server flush."
 
 
 def _of_emulation(runs: RunSet) -> list[str]:
@@ -140,7 +136,7 @@ def _of_emulation(runs: RunSet) -> list[str]:
     if not on:
         return []
     plain, packed = (
-        [_by_server(runs, f"{form}/auto/4G", f"{what}_bytes_per_row") for what in ("redo", "index")]
+        [_by_server(runs, f"{form}/auto/4G", f"{what}_bytes_per_row") for what in ("redo", "leaf")]
         for form in ("plain", "compressed")
     )
     return [
@@ -148,7 +144,7 @@ def _of_emulation(runs: RunSet) -> list[str]:
         "seeks, no cache and no flush that takes time: what random writes cost a real disk is not "
         "in these numbers.",
         f"No format makes the redo log smaller. A row of the plain table has {plain[0]} bytes of "
-        f"it, beside {plain[1]} in the index; one of the compressed table {packed[0]}, beside "
+        f"it, beside {plain[1]} of leaf pages; one of the compressed table {packed[0]}, beside "
         f"{packed[1]}. A cap on writes is on both.",
     ]
 
@@ -176,10 +172,6 @@ def _metric(run: Run, name: str) -> float:
 def _pools(runs: RunSet) -> str:
     sizes = {int(_variables(runs, r)["innodb_buffer_pool_size"]) for r in runs.valid.runs}
     return " and ".join(bytes_text(size) for size in sorted(sizes))
-
-
-def _listed(values: Iterable[object]) -> str:
-    return " or ".join(f"{v:,}" if isinstance(v, int) else str(v) for v in sorted(values, key=str))
 
 
 def _raid_departures(runs: RunSet) -> list[str]:

@@ -16,6 +16,7 @@ from innolab.growth import BIN_MROWS
 from innolab.runs import Run, RunSet
 from innolab.tables import Text
 from innolab.tables.compressed_insert import (
+    NO_OTHER,
     Arm,
     case_words,
     full_mrows,
@@ -186,7 +187,7 @@ def _figure(
     devices = list(dict.fromkeys(panel.device for panel in panels))
     plotted = _values(runs.valid, servers, panels, cases)
     if plotted.empty:
-        return Text([f"Nothing to draw: no valid run on {', '.join(devices) or 'another disk'}."])
+        return Text([f"No valid run on {', '.join(devices)}." if devices else NO_OTHER])
     picture, axes = canvas(len(servers), 1.2 + 2.3 * len(panels), len(panels), sharey="row",
                            sharex=True)  # fmt: skip
     places = [(panel, server) for panel in panels for server in servers]

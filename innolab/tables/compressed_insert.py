@@ -23,6 +23,7 @@ CASES = (
 )
 _FORMATS = {"plain": "plain", "compressed": "compressed", "page": "compressed pages"}
 _KEYS = {"auto": "", "shuffled": ", shuffled keys"}
+NO_OTHER = "No other device was asked for."
 _PUBLISHED_KNEES = {"plain/auto/4G": "knee-plain", "compressed/auto/4G": "knee-compressed"}
 
 
@@ -91,7 +92,7 @@ def _arm(runs: RunSet, arm: Arm) -> dict[str, Any]:
     pools = {pool_bytes(runs, run) for run in good}
     rows = {sum(one["rows"] for one in run.conditions["segments"]) for run in good}
     ends = [
-        _number(run, "index_bytes_per_row") * row / pool
+        _number(run, "leaf_bytes_per_row") * row / pool
         for run in good
         for row in rows
         for pool in pools
@@ -111,14 +112,14 @@ def pool_bytes(runs: RunSet, run: Run) -> int:
     return int(runs.variables[run.conditions["variables"]]["innodb_buffer_pool_size"])
 
 
-def formats(runs: RunSet, device: str) -> Table:
+def formats(runs: RunSet, device: str) -> Table | Text:
     """Return what each format made of the same rows on a device, with the smaller pool."""
     rows = [
         _format(runs, arm)
         for arm in present(runs.valid)
         if arm.device == device and arm.case.endswith("/4G")
     ]
-    return Table(rows or [{"formats": f"no valid run on {device}"}])
+    return Table(rows) if rows else Text([f"No valid run on {device}."])
 
 
 def _format(runs: RunSet, arm: Arm) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def _format(runs: RunSet, arm: Arm) -> dict[str, Any]:
         "server": arm.server,
         "table": table_words(arm.case),
         "row format": ", ".join(dict.fromkeys(_row_format(runs, run) for run in of)),
-        "index": f"{mean('index_bytes_per_row'):.1f}",
+        "pages": f"{mean('leaf_bytes_per_row'):.1f}",
         "files": f"{mean('file_bytes_per_row'):.1f}",
         "on disk": f"{mean('allocated_bytes_per_row'):.1f}",
         "kept": f"{_mean([kept_bytes_per_row(run) for run in of]):.1f}",
@@ -150,18 +151,17 @@ def _row_format(runs: RunSet, run: Run) -> str:
         f"{one['row_format']}, {bytes_text(one['zip_page_bytes'] or page)}"
         for one in run.conditions["table"]["partitions"]
     }
-    holes = " less holes" if run.factors["format"] == "page" else ""
-    return " or ".join(sorted(made)) + holes
+    return " or ".join(sorted(made))
 
 
 def kept_bytes_per_row(run: Run) -> float:
-    """Return what a row's pages take: the index without the holes that the server punched in it.
+    """Return what a row takes of its leaf pages without the holes that the server punched in them.
 
-    What files reserve ahead of the index is no part of it, since that does not shrink with the
+    What files reserve ahead of the pages is no part of it, since that does not shrink with the
     rows.
     """
     holes = _number(run, "file_bytes_per_row") - _number(run, "allocated_bytes_per_row")
-    return _number(run, "index_bytes_per_row") - max(0.0, holes)
+    return _number(run, "leaf_bytes_per_row") - max(0.0, holes)
 
 
 def _number(run: Run, metric: str) -> float:
@@ -193,7 +193,7 @@ def kept_ratio(runs: RunSet, arm: Arm) -> str:
     return interval(stats.geometric_mean(ratios)) if ratios else "no plain table beside it"
 
 
-def throughput(runs: RunSet, devices: Sequence[str]) -> Table:
+def throughput(runs: RunSet, devices: Sequence[str]) -> Table | Text:
     """Return thousands of rows a second before, between and beyond the published knees."""
     spans = {f"{a} to {b}": f"{name}_per_s" for name, (a, b) in SPANS_MROWS.items()}
     return _of_each(
@@ -206,12 +206,16 @@ def throughput(runs: RunSet, devices: Sequence[str]) -> Table:
     )
 
 
-def _of_each(runs: RunSet, devices: Sequence[str], cells: Callable[[Arm], dict[str, Any]]) -> Table:
+def _of_each(
+    runs: RunSet, devices: Sequence[str], cells: Callable[[Arm], dict[str, Any]]
+) -> Table | Text:
     """Return a row for each arm on some devices that has a valid run."""
     rows = [{**arm.head, **cells(arm)} for arm in present(runs.valid) if arm.device in devices]
     if len({row["on"] for row in rows}) == 1:
         rows = [{name: cell for name, cell in row.items() if name != "on"} for row in rows]
-    return Table(rows or [{"arms": f"no valid run on {', '.join(devices) or 'another disk'}"}])
+    if not rows:
+        return Text([f"No valid run on {', '.join(devices)}." if devices else NO_OTHER])
+    return Table(rows)
 
 
 def mean(runs: RunSet, arm: Arm, metric: str, unit: float = 1.0) -> str:
@@ -243,9 +247,9 @@ def published_knees() -> dict[str, float]:
     return {case: figures[name].value / 1e6 for case, name in _PUBLISHED_KNEES.items()}
 
 
-def knees(runs: RunSet) -> Table:
+def knees(runs: RunSet) -> Table | Text:
     """Return where curves begin to fall, beside the original's knees."""
-    return _of_each(runs, (HOST, *profiles()), lambda arm: _knee(runs, arm))
+    return _of_each(runs, runs.levels("device"), lambda arm: _knee(runs, arm))
 
 
 def _knee(runs: RunSet, arm: Arm) -> dict[str, str]:
@@ -261,7 +265,7 @@ def _knee(runs: RunSet, arm: Arm) -> dict[str, str]:
     }
 
 
-def costs(runs: RunSet, devices: Sequence[str]) -> Table:
+def costs(runs: RunSet, devices: Sequence[str]) -> Table | Text:
     """Return what a row cost, and where the processors were early and late."""
     return _of_each(runs, devices, lambda arm: _cost(arm.of(runs.valid)))
 
@@ -300,7 +304,7 @@ def pieces(runs: RunSet) -> Table | Text:
         for run in runs.runs
         if (of := run.conditions.get("pieces")) and (of["resumed_at_rows"] or of.get("again"))
     ]
-    return Table(rows) if rows else Text(["Every run was inserted in one go."])
+    return Table(rows) if rows else Text(["No run had to go on where an earlier session ended."])
 
 
 def headline(runs: RunSet) -> list[str]:
