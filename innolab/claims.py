@@ -79,6 +79,8 @@ class Claim(BaseModel):
     measure: dict[str, Any] | None = None
     holds: Holds | None = None
     not_measured: str | None = None
+    # What it means where the arms ran, or could not, and no run has the metric.
+    lacking: str | None = None
 
 
 class Verdict(BaseModel):
@@ -192,7 +194,8 @@ def _judge(
         raise InnolabError(f"The claim {claim.id} has neither a measure nor a reason for none.")
     interval = _estimate(claim.measure, runs.valid)
     if interval is None:
-        return _not_run(study, claim, server, _why_nothing(runs, claim.measure, missing))
+        why = _why_nothing(runs, claim.measure, missing, claim.lacking)
+        return _not_run(study, claim, server, why)
     value = published_value(study, claim)
     outcome, reason = decide(interval, *claim.holds.bounds(value))
     unsettled = _unsettled(claim.measure, runs.valid)
@@ -332,7 +335,9 @@ def _cases(measure: Mapping[str, Any]) -> set[str]:
     return {*(of if isinstance(of, list) else [of]), *([measure["to"]] if "to" in measure else [])}
 
 
-def _why_nothing(runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str, str]) -> str:
+def _why_nothing(
+    runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str, str], lacking: str | None
+) -> str:
     """Return why the runs support no verdict: a device not there, a failure, an invalid check."""
     cases = _cases(measure)
     load = str(measure.get("ratio", "")).removesuffix("_tps")
@@ -346,6 +351,8 @@ def _why_nothing(runs: RunSet, measure: Mapping[str, Any], missing: Mapping[str,
     for device, why in missing.items():
         if any(case.startswith(f"{device}/") for case in cases):
             return f"{device} did not run: {why}"
+    if lacking:
+        return lacking
     if any(run.factors["case"] in cases for run in runs.runs):
         return "no run of the arms that it compares has the metric"
     return "no run of the arms that it compares"

@@ -12,9 +12,11 @@ from innolab.segments import Checkpoint
 
 # A point of the curves every 10 million of the original's rows.
 BIN_MROWS = 10
-# Between the places of the original's claims. The first bin is in none of them: the server and the
-# connections have just begun.
-SPANS_MROWS = {"early": (10, 70), "middle": (70, 90), "late": (90, 130)}
+# Between the places of the original's claims. The first bin is in its span: what a server writes
+# into the kernel's cache there, a slow disk makes the next ones pay for.
+SPANS_MROWS = {"early": (0, 70), "middle": (70, 90), "late": (90, 130)}
+# Processors that wait for less than this share of their time do not stand still.
+STALLED = 0.1
 _RATES = {
     "per_s": "rows",
     "read_bytes_per_s": "device_read_bytes",
@@ -54,7 +56,7 @@ def measured(done: Checkpoint, edges_mrows: Sequence[int], rows_per_mrow: float)
         },
         "fall_ratio": _curve(spans["late"])["per_s"][0] / _curve(spans["early"])["per_s"][0],
         **_knee(edges_mrows, _curve(bins)["per_s"]),
-        **_surge(_curve(bins)),
+        **_stall(_curve(bins)),
         **_costs(done, {name: sum(values) for name, values in bins.items()}),
     }
 
@@ -80,7 +82,8 @@ def _over(top: Sequence[float], bottom: Sequence[float]) -> list[float]:
 def _knee(edges_mrows: Sequence[int], per_s: Sequence[float]) -> dict[str, float]:
     """Return where the curve begins to fall.
 
-    A curve without a knee has its last edge: it falls there or later, if at all.
+    A curve without a knee has its last edge: it falls there or later, if at all. The first bin is
+    left out: the server and the connections have just begun.
     """
     middles = [(a + b) / 2 for a, b in itertools.pairwise(edges_mrows)]
     found = breaks.find(middles[1:], per_s[1:])
@@ -90,18 +93,16 @@ def _knee(edges_mrows: Sequence[int], per_s: Sequence[float]) -> dict[str, float
     }
 
 
-def _surge(curve: Bins) -> dict[str, float]:
-    """Return how busy the processors were in the bin with the most disk operations a second.
+def _stall(curve: Bins) -> dict[str, float]:
+    """Return how busy the processors were in the bin in which they waited most for the disk.
 
-    `surge_ratio` is these operations over those of the quietest bin.
+    Nothing where they hardly waited in any.
     """
-    operations = [a + b for a, b in zip(curve["reads_per_s"], curve["writes_per_s"], strict=True)]
-    most = max(range(1, len(operations)), key=operations.__getitem__)
-    return {
-        "surge_busy_share": curve["busy_share"][most],
-        "surge_iowait_share": curve["iowait_share"][most],
-        "surge_ratio": operations[most] / max(min(operations[1:]), 1.0),
-    }
+    waits = curve["iowait_share"]
+    most = max(range(len(waits)), key=waits.__getitem__)
+    if waits[most] < STALLED:
+        return {}
+    return {"stall_busy_share": curve["busy_share"][most], "stall_iowait_share": waits[most]}
 
 
 def _costs(done: Checkpoint, whole: dict[str, float]) -> dict[str, float]:
@@ -111,7 +112,7 @@ def _costs(done: Checkpoint, whole: dict[str, float]) -> dict[str, float]:
         "all_per_s": done.rows / whole["t_s"],
         "mysqld_us_per_row": whole["mysqld_cpu_s"] / done.rows * 1e6,
         "generator_us_per_row": sum(one["cpu_s"] for one in done.segments) / done.rows * 1e6,
-        "redo_bytes_per_row": whole["redo_bytes"] / done.rows,
+        "redo_bytes_per_row": sum(one["redo_bytes"] for one in done.segments) / done.rows,
         "device_read_bytes_per_row": whole["device_read_bytes"] / done.rows,
         "device_written_bytes_per_row": whole["device_written_bytes"] / done.rows,
         "compressions_per_1000_rows": tried / done.rows * 1000,

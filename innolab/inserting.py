@@ -101,12 +101,12 @@ def _segment(
 ) -> Checkpoint:
     """Insert one segment and return the state after it."""
     assert bench.sampler is not None
-    before = table.compression(server)
+    before, log_before = table.compression(server), insert.log_position(server)
     with bench.clock.stage("measured passes"):
         first = bench.sampler.take()
         made = insert.run(server, load, rows)
         last = bench.sampler.take()
-    after = table.compression(server)
+    after, log_after = table.compression(server), insert.log_position(server)
     added, last_key, checksum = insert.state(server, done.last_key)
     if added != rows:
         raise InnolabError(f"{rows:,} rows were inserted and the table has {added:,} more.")
@@ -119,6 +119,7 @@ def _segment(
         "cpu_share": round(made.cpu_s / seconds / server.host.cores, 4),
         "cpu_s": made.cpu_s,
         "percentiles_ms": made.result.percentiles_ms,
+        "redo_bytes": log_after - log_before,
         **{name: after[name] - before[name] for name in after},
     }
     return Checkpoint(

@@ -126,13 +126,13 @@ def _grown(rates: list[float]) -> dict[str, Any]:
         counters = {name: value + 10 / rate for name, value in counters.items()}
         gauges = {"dirty_pages": 1.0, "checkpoint_age_bytes": 2.0}
         samples.append({"t_s": t, "rows": rows, **gauges, **counters})
-    record = {"compressed": 4, "failed": 1, "cpu_s": 1.0}
+    record = {"compressed": 4, "failed": 1, "cpu_s": 1.0, "redo_bytes": 10}
     done = Checkpoint(rows, 0, 0, [record], [samples])
     return growth.measured(done, range(0, 131, 10), 1.0)
 
 
 def test_spans_and_knee_are_in_millions_of_the_originals_rows() -> None:
-    found = _grown([90.0] + [100.0] * 6 + [40.0, 40.0] + [20.0] * 4)
+    found = _grown([100.0] * 7 + [40.0, 40.0] + [20.0] * 4)
     assert found["early_per_s"] == pytest.approx(100)
     assert found["middle_per_s"] == pytest.approx(40)
     assert found["late_per_s"] == pytest.approx(20)

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
@@ -256,6 +257,7 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         parameters.random_share,
         seed=(parameters.seed + trial.position) % 2**20 * 1000,
     )
+    bench.note("load", asdict(load))
     sizes = segments_of(parameters, keys)
     asked, period_s = settings(parameters, pool_ratio), PERIOD_S[parameters.scale]
     with contextlib.ExitStack() as stack:
