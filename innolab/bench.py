@@ -13,7 +13,7 @@ from innolab.clock import Clock
 from innolab.counters import Counters
 from innolab.datasets import Clone, Copy
 from innolab.errors import InnolabError
-from innolab.hosts import Host, Words
+from innolab.hosts import Host
 from innolab.hosts.here import HERE
 from innolab.runs import behaviour, store_variables
 from innolab.segments import Journal
@@ -126,7 +126,6 @@ class Bench:
                     fresh.data.rename(copy.data)
                 else:
                     copy = fresh
-                _read_redo_log(copy)
         with self._sampled(copy, settings, period_s, heed) as (server, _):
             yield server
         self.note("tables_changed", None)
@@ -267,17 +266,6 @@ class _Meter:
             "steal_share": round((after.steal_s - self._before.steal_s) / cpus_s, 4),
             "others_share": round(max(0.0, others) / cpus_s, 4),
         }
-
-
-def _read_redo_log(copy: Copy) -> None:
-    """Bring the redo log into the page cache, where that of a server which has run a while lies.
-
-    5.6 writes it in pieces smaller than a page. On a copy that is not in the cache each would wait
-    for a read from the disk until the log has come round once: seen as a third of its throughput.
-    """
-    log = copy.log or copy.data
-    read: Words = ["-name", "ib_logfile*", "-exec", "cksum", "{}", "+"]
-    copy.host.must(["find", log, "-maxdepth", "1", *read], what="Reading the redo log")
 
 
 def _emulation_cpu_s(host: Host) -> float:

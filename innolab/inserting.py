@@ -65,6 +65,28 @@ def _as_left(server: Server, done: Checkpoint) -> int:
     return deleted
 
 
+def run_in(bench: Bench, server: Server, load: Load, redo_bytes: int) -> None:
+    """Bring a server that has just started to where one is that has run for a while.
+
+    A resumed one has its earlier table already; it is not run in again.
+
+    Raises
+    ------
+    InnolabError
+        Where its redo log did not come round.
+    """
+    if bench.conditions["pieces"]["resumed_at_rows"]:
+        return
+    with bench.clock.stage("warm-up"):
+        done = insert.run_in(server, load, redo_bytes)
+    bench.note("run_in", done)
+    if done["redo_bytes"] < redo_bytes:
+        raise InnolabError(
+            f"{server.build.id} was to fill a redo log of {redo_bytes:,} bytes before the "
+            f"measurement, and {done['rows']:,} rows made {done['redo_bytes']:,}."
+        )
+
+
 def inserted(
     bench: Bench, server: Server, table: Table, load: Load, sizes: Sequence[int], done: Checkpoint
 ) -> Checkpoint:

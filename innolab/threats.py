@@ -83,7 +83,6 @@ def _of_small_sizes(runs: RunSet) -> list[str]:
         f"original's size it has {bytes_text(full)} beside some 4 and 8 GB. It shrinks with the "
         "rows down to the least that today's server takes: at small scales more pages may stay "
         "dirty before the log is full and they must be written.",
-        *_of_the_log(runs),
         f"Rollback segments are {undo}, at the original's size 128: more would fill a small pool "
         f"with undo logs. innodb_lru_scan_depth is {of['innodb_lru_scan_depth']} and "
         f"innodb_old_blocks_time {of['innodb_old_blocks_time']} ms, in proportion to the rows or "
@@ -91,30 +90,18 @@ def _of_small_sizes(runs: RunSet) -> list[str]:
         "Files grow by whole extents, and connections that split pages at once reserve several "
         "ahead. That does not shrink with the rows: at small scales it is most of what files have "
         "beyond the table's pages.",
-        "Pools are empty when a run begins, as the table is; the log's file alone was read once, "
-        "so that it lies in the kernel's cache as a running server's does.",
+        f"Each server is run in: {_run_in(runs)} of an earlier table go in first, many a "
+        "statement, until the redo log has come round. Its pool is full of them when the run "
+        "begins, and pages are written at the pace that they are dirtied.",
         f"{_durations(runs)} Rows are sampled every {PERIOD_S[runs.runs[0].scale]:g} s, with "
         "straight lines between.",
         *_of_emulation(runs),
     ]
 
 
-def _of_the_log(runs: RunSet) -> list[str]:
-    """Return what a log that comes round sooner than it is synced does to what the disk writes."""
-    turns = []
-    for run in runs.valid.runs:
-        variables = _variables(runs, run)
-        if variables["innodb_flush_log_at_trx_commit"] != "1":
-            per_s = _metric(run, "redo_bytes_per_row") * _metric(run, "all_per_s")
-            turns.append(redo_bytes(variables) / per_s)
-    if not turns or min(turns) > 1:
-        return []
-    return [
-        f"The log comes round every {min(turns):.2g} to {max(turns):.2g} s, by arm, and commits "
-        "sync it once a second: what is overwritten in the kernel's cache before that never "
-        "reaches the disk, so a row can cost the disk fewer bytes than its redo has. A log of the "
-        "original's size would hardly come round so soon."
-    ]
+def _run_in(runs: RunSet) -> str:
+    found = {run.conditions.get("run_in", {}).get("rows", 0) for run in runs.valid.runs}
+    return " or ".join(f"{rows:,} rows" for rows in sorted(found) if rows) or "no rows"
 
 
 def _durations(runs: RunSet) -> str:

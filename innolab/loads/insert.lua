@@ -3,6 +3,7 @@
 -- An event is one statement, committed by itself. With --mysql-ignore-errors=none any SQL error
 -- ends the whole run: nothing is tried again in silence.
 sysbench.cmdline.options = {
+   table_name = {"The table", "test"},
    rows_per_statement = {"Rows in one INSERT", 1},
    keys = {"auto: numbered by the server; shuffled: a permutation of the rows' turns", "auto"},
    first_turn = {"Turn of this run's first row: shuffled keys are the same where turns are", 0},
@@ -59,7 +60,8 @@ function event()
       statement[i] = "(" .. key() .. ",'" .. text(LOCAL_LEAST, LOCAL_MOST) .. DOMAIN .. "','"
          .. text(NAME_LEAST, NAME_MOST) .. "')"
    end
-   con:query("INSERT INTO test (NO, EMAIL, NAME) VALUES " .. table.concat(statement, ","))
+   con:query("INSERT INTO " .. sysbench.opt.table_name .. " (NO, EMAIL, NAME) VALUES "
+      .. table.concat(statement, ","))
 end
 
 function thread_done()

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,12 @@ from innolab.loads.sysbench_output import Result, parse
 from innolab.server import Server
 
 TABLE = "test"
+# What a server was busy with before: rows of the same kind, many a statement, which take at least
+# this much of its redo log.
+_EARLIER, _EARLIER_AT_ONCE, _EARLIER_REDO_BYTES = "earlier", 100, 120
 _SCRIPT = Path(__file__).with_name("insert.lua")
 # S1's table: a number, an address that may be missing, a name. utf8 was utf8mb3 then.
-_CREATE = f"""CREATE TABLE {sysbench.SCHEMA}.{TABLE} (
+_CREATE = f"""CREATE TABLE {sysbench.SCHEMA}.{{table}} (
   NO int NOT NULL AUTO_INCREMENT,
   EMAIL varchar(128) DEFAULT NULL,
   NAME varchar(32) NOT NULL,
@@ -89,7 +92,7 @@ class Table:
         InnolabError
             Where the server refuses, or made something else: 5.6 may only warn and build COMPACT.
         """
-        server.query(_CREATE.format(options=self.options))
+        server.query(_CREATE.format(table=TABLE, options=self.options))
         made = partitions(server)
         if wrong := faults(self.form, self.key_block_kib, made):
             raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
@@ -165,7 +168,9 @@ def faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
     return "; ".join(wrong)
 
 
-def argv(server: Server, load: Load, rows: int, first_turn: int) -> list[str]:
+def argv(
+    server: Server, load: Load, rows: int, first_turn: int = 0, table: str = TABLE
+) -> list[str]:
     """Return sysbench's words to insert an exact number of rows.
 
     Raises
@@ -179,6 +184,7 @@ def argv(server: Server, load: Load, rows: int, first_turn: int) -> list[str]:
     return [
         *sysbench.command(server, sysbench.brought(server, _SCRIPT), load.threads, load.seed),
         "--mysql-ignore-errors=none",
+        f"--table_name={table}",
         f"--rows_per_statement={load.rows_per_statement}",
         f"--keys={load.keys}",
         f"--first_turn={first_turn}",
@@ -200,6 +206,22 @@ def run(server: Server, load: Load, rows: int, first_turn: int = 0) -> Inserted:
     """
     done = sysbench.ended(server, argv(server, load, rows, first_turn), None)
     return Inserted(parse(done.stdout), done.cpu_s)
+
+
+def run_in(server: Server, load: Load, redo_bytes: int) -> dict[str, int]:
+    """Fill the redo log once with an earlier table, and return its rows and what log they took.
+
+    A fresh server puts off writing pages until its log is nearly full, and 5.6 reads each block of
+    a log that is not in the kernel's cache before it writes there: seen in trials as a knee where
+    the log was full, and as a third of the throughput until it had come round. A server that has
+    run for a while does neither.
+    """
+    server.query(_CREATE.format(table=_EARLIER, options=""))
+    rows = redo_bytes // _EARLIER_REDO_BYTES // _EARLIER_AT_ONCE * _EARLIER_AT_ONCE
+    earlier = replace(load, rows_per_statement=_EARLIER_AT_ONCE, keys="auto")
+    before = log_position(server)
+    sysbench.ended(server, argv(server, earlier, rows, table=_EARLIER), None)
+    return {"rows": rows, "redo_bytes": log_position(server) - before}
 
 
 def state(server: Server, after_key: int = 0) -> tuple[int, int, int]:
@@ -252,7 +274,7 @@ def leaf_pages(server: Server) -> int:
     server.query(f"ANALYZE TABLE {table}")
     [(pages,)] = server.query(
         "SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE stat_name = 'n_leaf_pages' "
-        f"AND database_name = '{sysbench.SCHEMA}'"
+        f"AND database_name = '{sysbench.SCHEMA}' AND table_name LIKE '{TABLE}%'"
     )
     return int(pages)
 
