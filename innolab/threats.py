@@ -96,6 +96,23 @@ def _of_small_sizes(runs: RunSet) -> list[str]:
         f"{_durations(runs)} Rows are sampled every {PERIOD_S[runs.runs[0].scale]:g} s, with "
         "straight lines between.",
         *_of_emulation(runs),
+        *_of_the_processors(runs),
+    ]
+
+
+def _of_the_processors(runs: RunSet) -> list[str]:
+    """Return how far the processors' own speed moved, by equal work of the load generator."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs.valid.runs:
+        arm = str(run.factors["server"]), str(run.factors["case"])
+        found.setdefault(arm, []).append(_metric(run, "generator_us_per_row"))
+    (server, case), times = max(found.items(), key=lambda item: max(item[1]) / min(item[1]))
+    if len(times) == 1:
+        return []
+    return [
+        f"Processors do not keep their speed here: in equal runs of {case} on {server} a row took "
+        f"the load generator {min(times):.1f} to {max(times):.1f} µs. A curve of one run that "
+        "steps by as much may show the processors and not the table."
     ]
 
 

@@ -264,8 +264,8 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         server, done = inserting.opened(stack, bench, asked, sum(sizes), period_s)
         if not done.rows:
             table.create(server)
+        inserting.run_in(bench, server, load, oltp.redo_bytes(_sysbench_rows(parameters)))
         with bench.site.limited():
-            inserting.run_in(bench, server, load, oltp.redo_bytes(_sysbench_rows(parameters)))
             done = inserting.inserted(bench, server, table, load, sizes, done)
         found = inserting.physical(bench, server, table, sum(sizes))
     grown = growth.measured(done, edges_mrows(parameters), rows_per_mrow(parameters))
