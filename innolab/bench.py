@@ -37,7 +37,7 @@ class Bench:
     clone : returns a copy of the dataset there: to read only, one for all trials of the session, or
         to write, one of its own
     journal : how far a trial of hours came in an earlier session
-    say : takes a line about what is being done now
+    say, mark : take a line about what is being done now; a log has only the marks
     place : folder of this trial's server
     base : the host's my.cnf
     report : folder of the report
@@ -53,6 +53,7 @@ class Bench:
     report: Path
     journal: Journal
     say: Callable[[str], None]
+    mark: Callable[[str], None]
     parameters: Any = None
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)

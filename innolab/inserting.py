@@ -11,6 +11,7 @@ from innolab.loads import insert
 from innolab.loads.insert import Load, Table
 from innolab.segments import Checkpoint, Pace
 from innolab.server import Server
+from innolab.units import seconds_text
 
 
 def opened(
@@ -37,12 +38,13 @@ def opened(
                 server = attempt.enter_context(started(done))
                 deleted = _as_left(server, done)
                 bench.note("pieces", {"resumed_at_rows": done.rows, "deleted_rows": deleted})
+                bench.mark(f"going on at {done.rows:,} of {rows:,} rows")
                 stack.push(attempt.pop_all())
                 return server, done
             except InnolabError as why:
                 again = f"the table was not as it was left: {why}"
     if again:
-        bench.say(f"starting this arm again: {again}")
+        bench.mark(f"starting this arm again: {again}")
     bench.note("pieces", {"resumed_at_rows": 0, "again": again})
     return stack.enter_context(started(Checkpoint())), Checkpoint()
 
@@ -108,7 +110,7 @@ def inserted(
         if len(sizes) > 1:
             insert.sync(server)
             bench.journal.complete(done)
-            bench.say(f"{done.rows:,} of {sum(sizes):,} rows are safe")
+            bench.mark(_reached(done, sum(sizes)))
     loads = {
         str(number): {name: one[name] for name in ("errors", "reconnects", "cpu_share")}
         for number, one in enumerate(done.segments, 1)
@@ -116,6 +118,17 @@ def inserted(
     bench.note("sysbench", loads)
     bench.note("segments", done.segments)
     return done
+
+
+def _reached(done: Checkpoint, rows: int) -> str:
+    """Return how far a table came, how fast its last segment went in, and how long the rest takes.
+
+    At the pace of that segment: a table that slows down further takes longer.
+    """
+    last = done.segments[-1]
+    per_s = last["rows"] / last["seconds"]
+    left = seconds_text((rows - done.rows) / per_s)
+    return f"{done.rows:,} of {rows:,} rows are safe, {per_s:,.0f} rows/s, {left} left"
 
 
 def _segment(

@@ -19,6 +19,9 @@ class Progress(Protocol):
     def say(self, text: str) -> None:
         """Take a line about what is being done now."""
 
+    def mark(self, text: str) -> None:
+        """Take a line that a log should have too."""
+
     def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
         """Take the count of recorded trials and the estimated seconds left."""
 

@@ -45,6 +45,13 @@ class Shown:
         if self._live:
             self._bars.update(self._bar(None), description=text)
 
+    def mark(self, text: str) -> None:
+        """Show what was reached within a trial of hours; for a log, a line of its own."""
+        if self._live:
+            self.say(text)
+        else:
+            self._console.print(f"    {text}", highlight=False)
+
     def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
         """Show the count of recorded trials and the estimated time left."""
         left = "" if left_s is None else f"{seconds_text(left_s)} left"

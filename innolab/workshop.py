@@ -156,6 +156,7 @@ class Workshop:
             report=self.report,
             journal=self._journal(trial, site),
             say=self.progress.say,
+            mark=self.progress.mark,
             parameters=self.parameters,
         )
         started = _now()
