@@ -6,7 +6,7 @@ import pytest
 from conftest import made_run, planned
 
 from innolab import claims, studies, tables
-from innolab.runs import Run, RunSet
+from innolab.runs import Run, RunLog, RunSet
 from innolab.stats import Interval
 from innolab.study import Study, Trial, check_parameters
 
@@ -64,6 +64,33 @@ def test_every_claim_on_memory_names_arms_that_quick_has_and_metrics_that_they_g
         assert claim.measure is not None
         for case in (claim.measure["of"], claim.measure["to"]):
             assert (case, claim.measure["ratio"]) in measured, f"{claim.id}: {case}"
+
+
+def test_claims_on_inserts_speak_of_arms_and_metrics_that_there_are() -> None:
+    name = "compressed-insert"
+    study = studies.find(name)
+    arms = {arm["case"] for arm in study.arms(check_parameters(study, {}), "mysql-9.7")}
+    [kept] = (claims.DATA.parent / "reports" / name).glob("*/runs.jsonl")
+    metrics = {metric for run in RunLog(kept).load()[0] for metric in run.metrics}
+    for claim in claims.claims(name):
+        measure = claim.measure or {}
+        assert {measure["of"], measure.get("to", measure["of"])} <= arms, claim.id
+        named = {measure.get(key) for key in ("ratio", "mean", "to_metric")} - {None}
+        assert named <= metrics, claim.id
+    heads = {claim.id.split("-")[0] for claim in claims.claims(name)}
+    assert heads == {"C1", "C2", "C3", "C4", "C5", "H5", "H6"}
+
+
+def test_a_claim_says_itself_what_it_means_that_no_run_has_its_metric() -> None:
+    study = studies.find("compressed-insert")
+    trials = planned(study, ["mysql-5.6.24"], replicates=2)
+    runs = RunSet(
+        study, [made_run(study, t, metrics={"late_per_s": 5.0}) for t in trials], VARIABLES
+    )
+    found = {v.claim: v for v in claims.verdicts(runs, ["mysql-5.6.24"], {})}
+    assert "the disk never surged" in found["C4-host"].reason
+    assert "servers up to 5.6 have none" in found["H6-pages-host"].reason
+    assert found["H6-rows-host"].estimate == 1.0
 
 
 def test_published_values_on_memory_are_those_of_the_seeds() -> None:

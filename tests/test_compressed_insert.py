@@ -144,6 +144,13 @@ def test_spans_and_knee_are_in_millions_of_the_originals_rows() -> None:
     assert (flat["knee_found"], flat["knee_mrows"]) == (0, 130.0)
 
 
+@pytest.mark.parametrize(("waits", "stalled"), [(0.05, False), (0.3, True)])
+def test_a_stall_is_where_processors_waited_most(waits: float, stalled: bool) -> None:
+    curve = {"iowait_share": [0.01, waits, 0.02], "busy_share": [0.9, 0.2, 0.8]}
+    expected = {"stall_busy_share": 0.2, "stall_iowait_share": waits} if stalled else {}
+    assert growth._stall(curve) == expected
+
+
 def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
     report, cache = folder / "report", folder / "cache"
     report.mkdir()

@@ -29,3 +29,30 @@ def test_process_usage_counts_cpu_and_real_writes(folder: Path) -> None:
     assert total
     assert after.cpu_s > before.cpu_s
     assert after.written_bytes - before.written_bytes >= 2**20
+
+
+_DISKSTATS = """\
+ 254       0 vda 100 7 800 1 30 2 160 4 0 5 6 0 0 0 0 0 0
+   7       0 loop0 1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 0 0
+"""
+
+
+def test_a_devices_operations_and_bytes_are_its_own() -> None:
+    assert observe._device_usage(_DISKSTATS, "254:0") == (100, 800 * 512, 30, 160 * 512)
+    assert observe._device_usage(_DISKSTATS, "7:0") == (1, 8 * 512, 2, 16 * 512)
+    # As of btrfs, which lies on devices that its number does not name.
+    assert observe._device_usage(_DISKSTATS, "0:38") is None
+    assert observe._device_usage(_DISKSTATS, None) is None
+
+
+def test_a_synced_write_is_counted_by_its_device(folder: Path) -> None:
+    numbers = observe.device_numbers(HERE, folder)
+    before = observe.together(HERE, os.getpid(), numbers)[2]
+    assert before is not None, f"the device {numbers} below {folder} has no counters"
+    with (folder / "file").open("wb") as file:
+        file.write(b"x" * 2**20)
+        os.fsync(file.fileno())
+    after = observe.together(HERE, os.getpid(), numbers)[2]
+    assert after is not None
+    assert after.written_bytes - before.written_bytes >= 2**20
+    assert after.writes > before.writes
