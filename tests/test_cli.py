@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 _RUN = ("run", "multi-buffer-pool", "--scale", "smoke")
 _BAD = {
-    "study": (("run", "nosuch"), "There are: more-memory, multi-buffer-pool"),
+    "study": (("run", "nosuch"), "There are: compressed-insert, more-memory"),
     "parameter": ((*_RUN, "-p", "threads=3"), "'threads' is unknown"),
     "no value": ((*_RUN, "-p", "threads"), "write it as NAME=VALUE"),
     "scale": (("run", "multi-buffer-pool", "--scale", "huge"), "'smoke', 'quick' or 'paper'"),
@@ -26,6 +26,14 @@ _BAD = {
     "zero": ((*_RUN, "-p", "replicates=0"), "'replicates' is 0"),
     "absurd size": ((*_RUN, "-p", "rows=1000000000000"), "'rows' is 1000000000000"),
     "odd size": ((*_RUN, "-p", "rows=5000001"), "multiple of 5,000,000"),
+    "key block": (
+        ("run", "compressed-insert", "-p", "key_block_kib=3"),
+        "none of 1, 2, 4, 8 and 16",
+    ),
+    "block above page": (
+        ("run", "compressed-insert", "-p", "key_block_kib=8", "-p", "page_kib=4"),
+        "KEY_BLOCK_SIZE 8 is larger",
+    ),
     "pool above memory": ((*_RUN, "-p", "rows=1000000000"), "of memory"),
     "build": ((*_RUN, "-p", "builds=mysql-3.23"), "There is no build 'mysql-3.23'"),
     "build twice": ((*_RUN, "-p", "builds=mysql-9.7,mysql-9.7"), "each build once"),
