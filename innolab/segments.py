@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab import files
+from innolab.errors import InputError
 from innolab.units import seconds_text
 
 FILE = "journal.json"
@@ -117,10 +118,8 @@ class Journal:
         return self.place.rename(kept)
 
     def _read(self) -> dict[str, Any] | None:
-        if not self._file.exists():
-            return None
-        body = json.loads(self._file.read_text())
-        return body if body["trial"] == self._key else None
+        body = _body(self._file)
+        return body if body and body["trial"] == self._key else None
 
     def _write(self, checkpoint: dict[str, Any] | None) -> None:
         body = {"trial": self._key, "place": self.place.name, "checkpoint": checkpoint}
@@ -130,8 +129,28 @@ class Journal:
 def settle(report: Path, recorded: Collection[str]) -> None:
     """Remove the journal of a trial that was recorded in the moment before a crash."""
     file = report / FILE
-    if file.exists() and json.loads(file.read_text())["trial"] in recorded:
+    if (body := _body(file)) and body["trial"] in recorded:
         file.unlink()
+
+
+def _body(file: Path) -> dict[str, Any] | None:
+    """Return what a journal's file holds, or None where there is none.
+
+    Raises
+    ------
+    InputError
+        Where it is damaged, which no crash of ours can do.
+    """
+    if not file.exists():
+        return None
+    try:
+        body: dict[str, Any] = json.loads(file.read_text())
+        return {name: body[name] for name in ("trial", "place", "checkpoint")}
+    except (ValueError, KeyError):
+        raise InputError(
+            f"{file} is damaged: it was changed by hand or by the disk. Remove it, and the trial "
+            "that it tells of starts again."
+        ) from None
 
 
 def clear_orphans(cache: Path) -> None:
@@ -145,8 +164,8 @@ def _named(place: Path) -> bool:
     owner = place / _OWNER
     if not owner.exists():
         return False
-    journal = Path(owner.read_text()) / FILE
-    return journal.exists() and json.loads(journal.read_text())["place"] == place.name
+    body = _body(Path(owner.read_text()) / FILE)
+    return body is not None and body["place"] == place.name
 
 
 class Pace:

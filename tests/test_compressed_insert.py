@@ -172,6 +172,12 @@ def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
     assert not first.place.exists(), "no journal names it any more"
 
 
+def test_a_damaged_journal_is_told(folder: Path) -> None:
+    (folder / segments.FILE).write_text('{"trial": "a", "pl')
+    with pytest.raises(InputError, match="Remove it, and the trial"):
+        Journal(folder, "a", folder, lasting=True).checkpoint()
+
+
 def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None:
     journal = Journal(folder, "a", folder, lasting=True)
     journal.begin()

@@ -6,8 +6,6 @@ sysbench.cmdline.options = {
    table_name = {"The table", "test"},
    rows_per_statement = {"Rows in one INSERT", 1},
    keys = {"auto: numbered by the server; shuffled: a permutation of the rows' turns", "auto"},
-   first_turn = {"Turn of this run's first row: shuffled keys are the same where turns are", 0},
-   turns = {"How many turns this run may take", 2 ^ 31 - 1},
    random_share = {"Share of each string that is drawn; the rest is always the same", 0.5},
 }
 
@@ -20,14 +18,13 @@ local DOMAIN = "@example.com"
 local LOCAL_LEAST, LOCAL_MOST = 7, 13
 local NAME_LEAST, NAME_MOST = 7, 15
 
-local con, turn, end_turn, shuffles
+local con, turn, shuffles
 local statement, forms = {}, {}
 
 function thread_init(thread)
    con = sysbench.sql.driver():connect()
    -- From 1: turn 0 would have key 0, for which the server takes a number of its own.
-   turn = sysbench.opt.first_turn + thread + 1
-   end_turn = sysbench.opt.first_turn + sysbench.opt.turns + 1
+   turn = thread + 1
    shuffles = sysbench.opt.keys == "shuffled"
    for length = 1, math.max(LOCAL_MOST, NAME_MOST) do
       local random = math.ceil(length * sysbench.opt.random_share)
@@ -45,7 +42,7 @@ end
 
 local function key()
    if not shuffles then return "NULL" end
-   assert(turn < end_turn, "a thread took more turns than this run has")
+   assert(turn < 2 ^ 31, "a thread took more turns than there are keys")
    local found = shuffled(turn)
    turn = turn + sysbench.opt.threads
    return found

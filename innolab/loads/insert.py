@@ -168,9 +168,7 @@ def faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
     return "; ".join(wrong)
 
 
-def argv(
-    server: Server, load: Load, rows: int, first_turn: int = 0, table: str = TABLE
-) -> list[str]:
+def argv(server: Server, load: Load, rows: int, table: str = TABLE) -> list[str]:
     """Return sysbench's words to insert an exact number of rows.
 
     Raises
@@ -187,7 +185,6 @@ def argv(
         f"--table_name={table}",
         f"--rows_per_statement={load.rows_per_statement}",
         f"--keys={load.keys}",
-        f"--first_turn={first_turn}",
         f"--random_share={load.random_share}",
         f"--events={statements}",
         "--time=0",
@@ -196,7 +193,7 @@ def argv(
     ]
 
 
-def run(server: Server, load: Load, rows: int, first_turn: int = 0) -> Inserted:
+def run(server: Server, load: Load, rows: int) -> Inserted:
     """Insert an exact number of rows, however long it takes.
 
     Raises
@@ -204,7 +201,7 @@ def run(server: Server, load: Load, rows: int, first_turn: int = 0) -> Inserted:
     InnolabError
         Where a statement fails, or sysbench or the server dies; quotes the one that did.
     """
-    done = sysbench.ended(server, argv(server, load, rows, first_turn), None)
+    done = sysbench.ended(server, argv(server, load, rows), None)
     return Inserted(parse(done.stdout), done.cpu_s)
 
 
@@ -220,7 +217,7 @@ def run_in(server: Server, load: Load, redo_bytes: int) -> dict[str, int]:
     rows = redo_bytes // _EARLIER_REDO_BYTES // _EARLIER_AT_ONCE * _EARLIER_AT_ONCE
     earlier = replace(load, rows_per_statement=_EARLIER_AT_ONCE, keys="auto")
     before = log_position(server)
-    sysbench.ended(server, argv(server, earlier, rows, table=_EARLIER), None)
+    sysbench.ended(server, argv(server, earlier, rows, _EARLIER), None)
     # Or the kernel would write that log while the next is measured.
     sync(server)
     return {"rows": rows, "redo_bytes": log_position(server) - before}
