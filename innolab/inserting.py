@@ -15,7 +15,7 @@ from innolab.units import seconds_text
 
 
 def opened(
-    stack: contextlib.ExitStack, bench: Bench, settings: dict[str, Any], rows: int, period_s: float
+    stack: contextlib.ExitStack, bench: Bench, settings: dict[str, Any], pace: Pace, period_s: float
 ) -> tuple[Server, Checkpoint]:
     """Return a running server and how far its table came: resumed where that can be trusted.
 
@@ -23,12 +23,11 @@ def opened(
 
     Parameters
     ----------
-    rows : how many there will be in the end
+    pace : is told of each sample
     period_s : between two samples
     """
 
     def started(done: Checkpoint) -> contextlib.AbstractContextManager[Server]:
-        pace = Pace(rows, done.rows, bench.say)
         return bench.growing_server(settings, period_s, pace, resumed=done.rows > 0)
 
     again = bench.journal.why_again()
@@ -38,7 +37,7 @@ def opened(
                 server = attempt.enter_context(started(done))
                 deleted = _as_left(server, done)
                 bench.note("pieces", {"resumed_at_rows": done.rows, "deleted_rows": deleted})
-                bench.mark(f"going on at {done.rows:,} of {rows:,} rows")
+                bench.mark(f"going on at {done.rows:,} of {pace.total:,} rows")
                 stack.push(attempt.pop_all())
                 return server, done
             except InnolabError as why:
@@ -79,6 +78,7 @@ def run_in(bench: Bench, server: Server, load: Load, redo_bytes: int) -> None:
     """
     if bench.conditions["pieces"]["resumed_at_rows"]:
         return
+    bench.say(f"running {server.build.id} in")
     with bench.clock.stage("warm-up"):
         done = insert.run_in(server, load, redo_bytes)
     bench.note("run_in", done)

@@ -74,10 +74,13 @@ class Journal:
 
         Also "" for one that no session began.
         """
-        if self._read() is None or self.checkpoint():
+        body = self._read()
+        if body is None or self.checkpoint():
             return ""
         if not self.lasting:
             return "its data lay on a disk that ended with an earlier session"
+        if body["checkpoint"]:
+            return "the data that an earlier session left are gone"
         return "an earlier session ended before its first segment did"
 
     def checkpoint(self) -> Checkpoint | None:
@@ -171,19 +174,28 @@ def _named(place: Path) -> bool:
 class Pace:
     """Says how far a table has grown, how fast it grows now, and how long the rest will take.
 
+    It is silent until it is told to begin: what runs a server in are no rows of the table.
+
     Parameters
     ----------
-    total, done : rows in the end, and when this session begins
+    total : rows in the end
     say : is told in words
     """
 
-    def __init__(self, total: int, done: int, say: Callable[[str], None]) -> None:
-        self._total, self._done, self._say = total, done, say
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self.total, self._say = total, say
+        self._done: int | None = None
         self._first: float | None = None
         self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT_SAMPLES)
 
+    def begin(self, done: int) -> None:
+        """Count from a table of so many rows on."""
+        self._done = done
+
     def __call__(self, sample: Mapping[str, float]) -> None:
         """Take a sample with `t_s` and `rows`, counted from any number."""
+        if self._done is None:
+            return
         if self._first is None:
             self._first = sample["rows"]
         self._recent.append((sample["t_s"], sample["rows"]))
@@ -192,6 +204,6 @@ class Pace:
         if now > before:
             per_s = (now - before) / (now_s - began_s)
             self._say(
-                f"{rows:,.0f} of {self._total:,} rows, {per_s:,.0f} rows/s, "
-                f"{seconds_text(max(0, self._total - rows) / per_s)} left"
+                f"{rows:,.0f} of {self.total:,} rows, {per_s:,.0f} rows/s, "
+                f"{seconds_text(max(0, self.total - rows) / per_s)} left"
             )

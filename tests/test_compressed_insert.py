@@ -163,6 +163,9 @@ def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
     first.data.mkdir()
     done = Checkpoint(10, 12, 99, [{"rows": 10}], [[{"t_s": 0.5}]])
     first.complete(done)
+    first.data.rename(folder / "elsewhere")
+    assert "are gone" in Journal(report, "a", cache, lasting=True).why_again()
+    (folder / "elsewhere").rename(first.data)
     assert Journal(report, "a", cache, lasting=True).checkpoint() == done
     assert Journal(report, "b", cache, lasting=True).checkpoint() is None
     segments.clear_orphans(cache)
@@ -189,7 +192,12 @@ def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None
 
 def test_the_pace_says_rows_rate_and_time_left() -> None:
     said: list[str] = []
-    pace = segments.Pace(1000, 100, said.append)
+    pace = segments.Pace(1000, said.append)
+    # Rows of another table, which runs the server in.
+    for t in range(3):
+        pace({"t_s": t - 9.0, "rows": 900.0 * t})
+    assert said == []
+    pace.begin(100)
     for t in range(4):
         pace({"t_s": float(t), "rows": 5000 + 100.0 * t})
     assert said[-1] == "400 of 1,000 rows, 100 rows/s, 6 s left"

@@ -12,6 +12,7 @@ from innolab.bench import Bench
 from innolab.devices import HOST, profiles
 from innolab.loads import sysbench
 from innolab.loads.insert import Load, Table
+from innolab.segments import Pace
 from innolab.server import Server
 from innolab.studies import oltp
 from innolab.study import Factors, Needs, Parameters, Study, Trial
@@ -262,11 +263,13 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     bench.note("load", asdict(load))
     sizes = segments_of(parameters, keys)
     asked, period_s = settings(parameters, pool_ratio), PERIOD_S[parameters.scale]
+    pace = Pace(sum(sizes), bench.say)
     with contextlib.ExitStack() as stack:
-        server, done = inserting.opened(stack, bench, asked, sum(sizes), period_s)
+        server, done = inserting.opened(stack, bench, asked, pace, period_s)
         if not done.rows:
             table.create(server)
         inserting.run_in(bench, server, load, oltp.redo_bytes(_sysbench_rows(parameters)))
+        pace.begin(done.rows)
         with bench.site.limited():
             done = inserting.inserted(bench, server, table, load, sizes, done)
         found = inserting.physical(bench, server, table, sum(sizes))
