@@ -13,6 +13,8 @@ from typing import Any
 from innolab import machine
 from innolab.errors import InnolabError, InputError
 
+OWN_ORIGIN = "a path given by the user"
+
 
 @dataclass(frozen=True)
 class Build:
@@ -95,7 +97,7 @@ def _from_path(path: Path) -> Build:
         env={},
         share=None,
         init="system-tables" if _number(version) < (5, 7, 6) else "initialize",
-        origin="a path given by the user",
+        origin=OWN_ORIGIN,
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
 

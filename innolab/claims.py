@@ -1,6 +1,7 @@
 """Published claims as predicates, and the verdicts that recorded runs support."""
 
 import csv
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -12,7 +13,8 @@ from pydantic import BaseModel, ConfigDict
 
 from innolab import misses, stats
 from innolab.errors import InnolabError
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 
 DATA = Path(__file__).parent.parent / "data"
 _DIGITS = 6
@@ -118,8 +120,17 @@ def published(study: str) -> dict[str, Published]:
 @cache
 def claims(study: str) -> list[Claim]:
     """Return a study's claims in the order of their file."""
-    entries = yaml.safe_load((DATA / "claims" / f"{study}.yml").read_text())
+    entries = yaml.safe_load(_claims_file(study).read_text())
     return [Claim.model_validate(one) for entry in entries for one in _repeated(entry)]
+
+
+def sha256(study: str) -> str:
+    """Return the digest of a study's file of claims."""
+    return hashlib.sha256(_claims_file(study).read_bytes()).hexdigest()
+
+
+def _claims_file(study: str) -> Path:
+    return DATA / "claims" / f"{study}.yml"
 
 
 def _repeated(entry: dict[str, Any]) -> list[Any]:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,9 @@ Named = Annotated[
 ]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="See: innolab list")]
 ReportName = Annotated[str, typer.Argument(metavar="REPORT", help="A folder, or STUDY/VERSION.")]
+# As long as a path may be. Nothing that a message quotes is longer.
+_MOST_CHARACTERS = 4096
+_MOST_PARTS = 50
 
 
 @app.command("list", epilog="Example: innolab list --names")
@@ -85,11 +89,11 @@ def run(
     ] = None,
 ) -> None:
     """Measure a study and make its report; go on where an earlier run of the same plan stopped."""
-    from innolab import machine, measure, studies
+    from innolab import machine, measure, runlog, studies
     from innolab.clock import Clock
     from innolab.progress import Shown
     from innolab.report import folders
-    from innolab.runs import RunLog
+    from innolab.runlog import RunLog
     from innolab.study import check_parameters
 
     clock = Clock()
@@ -100,7 +104,7 @@ def run(
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
         folder = folders.begin(chosen, version)
-        if recorded := len(RunLog(folder / "runs.jsonl").load()[0]):
+        if recorded := len(RunLog(folder / runlog.FILE).load()[0]):
             print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)
         with Shown() as progress:
             runs = measure.measure(found, folder, progress, clock)
@@ -113,7 +117,7 @@ def run(
             from innolab.report import manifest, render
 
             render.render(found, folder)
-        sealed = manifest.seal(folder, runs.runs, clock.account())
+        sealed = manifest.seal(found, folder, runs.runs, clock.account())
     print(sealed / render.PAGE_FILE)
 
 
@@ -147,22 +151,50 @@ def render_(
     rendering = round(clock.seconds["rendering"], 2)
     total = time_s["total"] - time_s["rendering"] + rendering
     time_s = {**time_s, "rendering": rendering, "total": round(total, 2)}
-    print(manifest.seal(folder, runs, time_s, source.name) / render.PAGE_FILE)
+    print(manifest.seal(study, folder, runs, time_s, source.name) / render.PAGE_FILE)
 
 
 @app.command(epilog="Example: innolab verify multi-buffer-pool/2026-01-31-1")
-def verify(report: ReportName) -> None:
-    """Check that a report is whole and follows from its recorded runs. Needs no server, no root."""
+def verify(
+    report: ReportName,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Execute a foreign notebook, in a sandbox.")
+    ] = False,
+    signers: Annotated[
+        Path | None, typer.Option(help="Allowed signers, as ssh-keygen reads them.")
+    ] = None,
+) -> None:
+    """Check that a report is whole and follows from its recorded runs. Needs no server, no root.
+
+    Nothing of the report is executed: all that it shows is computed again by the study's own code.
+    """
     from innolab.report import folders
     from innolab.report import verify as verifying
 
     folder = folders.find(report)
-    faults = verifying.verify(folder)
-    for fault in faults:
-        print(fault)
-    if faults:
-        raise InnolabError(f"{folder.name} does not hold: {len(faults)} faults, listed above.")
-    print(f"{folder.name} holds: files, runs, checks, verdicts, figures and notebook agree.")
+    found = verifying.verify(folder, execute=execute, signers=signers)
+    for line in [*found.notes, *found.faults]:
+        # What a stranger wrote must not steer the reader's terminal.
+        print("".join(c if c.isprintable() else "?" for c in line))
+    if found.faults:
+        raise InnolabError(
+            f"{folder.name} does not hold: {len(found.faults)} faults, listed above."
+        )
+    print(
+        f"{folder.name} holds: files, runs, settings, series, checks, verdicts, figures, notebook "
+        f"and page agree.\n{verifying.LIMITS}"
+    )
+
+
+@app.command(epilog="Example: innolab sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519")
+def sign(
+    report: ReportName,
+    key: Annotated[Path, typer.Option(help="An SSH key, private, or public with an agent.")],
+) -> None:
+    """Vouch for a report with an SSH key: a statement over its manifest, beside it."""
+    from innolab.report import folders, signatures
+
+    print(signatures.sign(folders.find(report), key))
 
 
 @app.command(epilog="Example: innolab compare STUDY/2026-01-31-1 STUDY/2026-02-14-1")
@@ -195,22 +227,56 @@ def index() -> None:
 
 
 def _parameters(study: Any, scale: str, given: list[str] | None) -> dict[str, Any]:
-    import yaml
+    from innolab.study import shown
 
     result: dict[str, Any] = {"scale": scale}
     for item in given or []:
         name, equals, text = item.partition("=")
-        if not equals or not name:
-            raise InputError(f"'{item}' is no parameter; write it as NAME=VALUE, as in -p seed=7.")
+        if not equals or not name or not name.isprintable():
+            raise InputError(
+                f"{shown(item)} is no parameter; write it as NAME=VALUE, as in -p seed=7."
+            )
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            value = text
+            value = _value(text)
+        except ValueError as why:
+            raise InputError(f"{shown(name)} cannot be read: {why}. Nothing was written.") from None
         field = study.parameters.model_fields.get(name)
         if field is not None and field.annotation == list[str] and isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         result[name] = value
     return result
+
+
+def _value(text: str) -> Any:
+    """Return what a parameter's text holds as YAML. Text that is no YAML stays as it is.
+
+    Raises
+    ------
+    ValueError
+        Where it is too long, or holds too many lists and mappings.
+    """
+    import yaml
+
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(
+            f"its value has {len(text):,} characters, and {_MOST_CHARACTERS:,} are the most allowed"
+        )
+    try:
+        parts = 0
+        for token in yaml.scan(text):
+            # Aliases of aliases can stand for a billion values. No parameter needs them, nor tags.
+            if isinstance(token, yaml.AliasToken | yaml.TagToken):
+                return text
+            parts += isinstance(token, yaml.FlowSequenceStartToken | yaml.FlowMappingStartToken)
+            parts += isinstance(token, yaml.BlockSequenceStartToken | yaml.BlockMappingStartToken)
+            if parts > _MOST_PARTS:
+                break
+        else:
+            return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, ArithmeticError):
+        # Also what only looks like a date or a number, such as 2026-99-99.
+        return text
+    raise ValueError(f"its value holds more than {_MOST_PARTS} lists and mappings")
 
 
 def _set_up_s() -> float:

@@ -148,6 +148,8 @@ def _segment(
     seconds = last["t_s"] - first["t_s"]
     record = {
         "rows": rows,
+        "from_s": first["t_s"],
+        "to_s": last["t_s"],
         "seconds": made.result.seconds,
         "errors": made.result.errors,
         "reconnects": made.result.reconnects,

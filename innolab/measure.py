@@ -1,19 +1,22 @@
 """Walk a plan: skip what is recorded, run what is not, record each run before the next starts."""
 
 import contextlib
+import datetime
 import os
 import time
 from pathlib import Path
 
-from innolab import arrays, builds, datasets, disk, machine, observe, segments, tools
+from innolab import arrays, builds, claims, datasets, disk, machine, observe, runlog, segments, tools
 from innolab.arrays import Arrays
 from innolab.builds import Build, Unavailable
 from innolab.clock import Clock
 from innolab.devices import HOST
 from innolab.errors import InnolabError, InputError
 from innolab.hosts.here import HERE
+from innolab.itself import own_facts
 from innolab.plans import Plan, Progress
-from innolab.runs import RunLog, RunSet
+from innolab.runlog import FILE, RunLog, Session
+from innolab.runs import RunSet
 from innolab.server import require_short_path
 from innolab.study import Parameters, Study, Trial, check_parameters, plan
 from innolab.units import bytes_text
@@ -140,14 +143,19 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
     Raises
     ------
     InputError
-        Where a build of the plan is gone.
+        Where a build of the plan is gone, or the log of the runs was altered.
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
     chosen = Plan.read(folder)
     parameters = check_parameters(study, chosen.parameters)
     trials = plan(study, parameters, chosen.builds)
-    log = RunLog(folder / "runs.jsonl")
+    log = RunLog(folder / FILE)
+    if altered := runlog.faults(log.entries()[0]):
+        raise InputError(
+            f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
+            "away and measure anew. Nothing was changed."
+        )
     recorded = {run.key: run for run in log.load()[0]}
     segments.settle(folder, recorded)
     missing = [trial for trial in trials if trial.key not in recorded]
@@ -180,6 +188,7 @@ def _run_trials(
     try:
         workshop.prepare_datasets()
         workshop.prepare_devices()
+        log.begin(_session(study, parameters, chosen))
         began = time.monotonic()
         for count, trial in enumerate(missing):
             left_s = (time.monotonic() - began) / count * (len(missing) - count) if count else None
@@ -193,6 +202,17 @@ def _run_trials(
         workshop.clear()
         if found:
             found.host.close()
+
+
+def _session(study: Study, parameters: Parameters, chosen: Plan) -> Session:
+    return Session(
+        began_at=datetime.datetime.now(datetime.UTC),
+        plan_sha256=chosen.sha256(study),
+        claims_sha256=claims.sha256(study.name),
+        trials=len(plan(study, parameters, chosen.builds)),
+        blocks=study.blocks(parameters),
+        innolab=own_facts(),
+    )
 
 
 def _label(trial: Trial) -> str:

@@ -12,7 +12,8 @@ from innolab.hosts.here import HERE
 from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.progress import Shown
 from innolab.report import folders
-from innolab.runs import RunLog, RunSet
+from innolab.runlog import FILE, RunLog
+from innolab.runs import RunSet
 from innolab.study import Study, check_parameters
 
 
@@ -36,7 +37,7 @@ class Workbook:
 
     def host_facts(self) -> dict[str, Any]:
         """Return the facts of the host: as recorded with the first run, else as they are now."""
-        runs, _ = RunLog(self.folder / "runs.jsonl").load()
+        runs, _ = RunLog(self.folder / FILE).load()
         return runs[0].conditions["host"] if runs else observe.facts(HERE, HERE.folder)
 
     def trials(self) -> int:

@@ -1,12 +1,15 @@
 """What was asked for, and who is told how far it is."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from innolab import files
+from pydantic import ConfigDict, TypeAdapter
+
+from innolab import files, parsing
 from innolab.errors import InputError
 from innolab.study import Study, check_parameters, plan
 
@@ -30,6 +33,8 @@ class Progress(Protocol):
 class Plan:
     """What was asked for, fixed before the first run: the content of plan.json."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     study: str
     spec_sha256: str
     parameters: dict[str, Any]
@@ -50,10 +55,11 @@ class Plan:
         if not path.exists():
             raise InputError(f"{folder} holds no {PLAN_FILE}, so it is no innolab report.")
         try:
-            return cls(**json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
+            return _Checked.validate_python(parsing.json_file(path))
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
             raise InputError(
-                f"{path} is damaged ({error}). Move its folder away, or take it from its source."
+                f"{path} is damaged ({reason}). Move its folder away, or take it from its source."
             ) from None
 
     def asking(self, study: Study, given: Mapping[str, Any]) -> "Plan":
@@ -74,9 +80,22 @@ class Plan:
             )
         return replace(self, parameters={**self.parameters, **changed})
 
+    def sha256(self, study: Study) -> str:
+        """Return the digest of what is to be measured; what only asks of the results is no part."""
+        body = dict(self.__dict__)
+        body["parameters"] = {
+            name: value
+            for name, value in self.parameters.items()
+            if name not in study.question_parameters
+        }
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""
         files.write(folder / PLAN_FILE, json.dumps(self.__dict__, indent=1) + "\n")
+
+
+_Checked = TypeAdapter(Plan)
 
 
 def plan_keys(study: Study, chosen: Plan) -> list[str]:

@@ -1,137 +1,21 @@
-"""Recorded runs: the schema of one, the log that survives a crash, and sets that refuse to mix."""
+"""Recorded runs as sets that refuse to mix, and the server variables that go with them."""
 
 import hashlib
 import itertools
 import json
-import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from innolab import files
+from innolab import files, parsing, runlog
 from innolab.errors import InnolabError
-from innolab.study import Factors, Study, trial_key
+from innolab.record import Run
+from innolab.runlog import RunLog
+from innolab.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SCHEMA = 1
-Result = Literal["ok", "warn", "invalid"]
-
-
-class Check(BaseModel):
-    """One validity test of a run."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    check: str
-    result: Result
-    says: str
-
-
-class Run(BaseModel):
-    """One recorded trial, failed ones included. A line of runs.jsonl."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_: int
-    study: str
-    spec_sha256: str
-    scale: str
-    trial: int
-    block: int
-    factors: Factors
-    metrics: dict[str, float | int | list[int] | list[float]]
-    conditions: dict[str, Any]
-    checks: list[Check]
-    series: str | None
-    status: Literal["complete", "failed"]
-    error: str | None
-    started_at: str
-    ended_at: str
-
-    @property
-    def key(self) -> str:
-        """Return the identity of the trial that this run records."""
-        return trial_key(self.block, self.factors)
-
-    @property
-    def valid(self) -> bool:
-        """Return whether the run may support a verdict."""
-        return self.status == "complete" and all(c.result != "invalid" for c in self.checks)
-
-    def line(self) -> str:
-        """Return the run as a line of JSON, newline included."""
-        body = self.model_dump()
-        return json.dumps({"schema": body.pop("schema_"), **body}, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_line(cls, line: str) -> "Run":
-        """Return the run of a line.
-
-        Raises
-        ------
-        ValueError
-            Where the line is no JSON or not of the schema.
-        """
-        body = json.loads(line)
-        if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-            raise ValueError(f"not a run of schema {SCHEMA}")
-        return cls.model_validate({"schema_": body.pop("schema"), **body})
-
-
-class RunLog:
-    """The file runs.jsonl of one report: appended and synced run by run.
-
-    A crash can leave only its last line torn. A torn line was never acknowledged, so its trial
-    runs again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def load(self) -> tuple[list[Run], str | None]:
-        """Return all whole runs, and the torn last line if there is one.
-
-        Raises
-        ------
-        InnolabError
-            Where a line before the last is damaged, which no crash of ours can do.
-        """
-        if not self.path.exists():
-            return [], None
-        *whole, last = self.path.read_text(errors="replace").split("\n")
-        runs = []
-        for number, line in enumerate(whole, 1):
-            try:
-                runs.append(Run.from_line(line))
-            except (ValueError, ValidationError) as error:
-                raise InnolabError(
-                    f"Line {number} of {self.path} is damaged ({str(error).splitlines()[0]}). "
-                    "A crash can only tear the last line: this file was changed by hand or by "
-                    "the disk. Restore it, or move its folder away and measure anew."
-                ) from None
-        return runs, last or None
-
-    def repair(self) -> str | None:
-        """Cut a torn last line off the file and return it."""
-        _, torn = self.load()
-        if torn is not None:
-            data = self.path.read_bytes()
-            with self.path.open("r+b") as file:
-                file.truncate(data.rindex(b"\n") + 1 if b"\n" in data else 0)
-                os.fsync(file.fileno())
-        return torn
-
-    def append(self, run: Run) -> None:
-        """Write a run and return once it is on the disk."""
-        with self.path.open("ab") as file:
-            file.write(run.line().encode())
-            file.flush()
-            os.fsync(file.fileno())
 
 
 class RunSet:
@@ -159,10 +43,10 @@ class RunSet:
     @classmethod
     def read(cls, study: Study, folder: Path) -> "RunSet":
         """Return the runs that a report's folder holds."""
-        runs, _ = RunLog(folder / "runs.jsonl").load()
+        runs, _ = RunLog(folder / runlog.FILE).load()
         files = sorted((folder / "variables").glob("*.json"))
         try:
-            variables = {file.stem: json.loads(file.read_text()) for file in files}
+            variables = {file.stem: _variables(file) for file in files}
         except ValueError as error:
             raise InnolabError(f"A file in {folder / 'variables'} is damaged: {error}") from None
         absent = {run.conditions.get("variables") for run in runs} - variables.keys() - {None}
@@ -174,7 +58,7 @@ class RunSet:
         """Return the set of those runs that are chosen."""
         return RunSet(self.study, [run for run in self.runs if chosen(run)], self.variables)
 
-    @property
+    @cached_property
     def valid(self) -> "RunSet":
         """Return the runs that may support a verdict."""
         return self.where(lambda run: run.valid)
@@ -232,11 +116,16 @@ class RunSet:
             for run in self.runs
             if run.conditions.get("variables")
         }
+
+        @cache
+        def between(*digests: str) -> set[str]:
+            return differing([self.variables[digest] for digest in digests])
+
         found: set[str] = set()
         for one, other in itertools.combinations(seen.values(), 2):
-            if one.factors["server"] == other.factors["server"]:
-                sets = [self.variables[run.conditions["variables"]] for run in (one, other)]
-                found |= differing(sets) - self._declared(one, other)
+            digests = one.conditions["variables"], other.conditions["variables"]
+            if one.factors["server"] == other.factors["server"] and digests[0] != digests[1]:
+                found |= between(*digests) - self._declared(one, other)
         return sorted(found)
 
     def _declared(self, one: Run, other: Run) -> set[str]:
@@ -253,6 +142,13 @@ def _scalar(metric: str, value: float | int | list[int] | list[float]) -> float:
     if isinstance(value, list):
         raise TypeError(f"{metric} is a list, not one number")
     return float(value)
+
+
+def _variables(file: Path) -> dict[str, str]:
+    found = parsing.json_file(file)
+    if not isinstance(found, dict) or not all(isinstance(x, str) for x in found.values()):
+        raise ValueError(f"{file.name} is no list of names and values")
+    return found
 
 
 def differing(sets: Iterable[Mapping[str, str]]) -> set[str]:
@@ -292,18 +188,3 @@ def store_variables(folder: Path, variables: Mapping[str, str]) -> str:
         path.parent.mkdir(exist_ok=True)
         files.write(path, text)
     return digest
-
-
-def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics, refusing any that is not a finite number.
-
-    Raises
-    ------
-    InnolabError
-        Prevents a NaN that pandas would silently skip in a mean.
-    """
-    for name, value in metrics.items():
-        numbers = value if isinstance(value, list) else [value]
-        if not all(math.isfinite(x) for x in numbers):
-            raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
-    return dict(metrics)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +16,14 @@ from innolab.raid import Array
 Level = str | int | float | bool
 Factors = dict[str, Level]
 Scale = Literal["smoke", "quick", "paper"]
+# The least and the greatest value that a metric can have.
+Bounds = tuple[float, float]
+
+# A message is one paragraph, whatever it quotes.
+_MOST_FAULTS, _MOST_SAID, _MOST_SHOWN = 8, 1500, 400
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxlist, _brief.maxdict = 3, 8, 8
+_brief.maxstring = _brief.maxlong = _brief.maxother = 100
 
 
 class Parameters(BaseModel):
@@ -64,6 +73,17 @@ class Trial:
         return trial_key(self.block, self.factors)
 
 
+def exactly(value: float) -> Bounds:
+    """Return the bounds of a value that is known but for the last bits of a sum.
+
+    >>> low, high = exactly(3.0)
+    >>> low < 3.0 < high < 3.00001
+    True
+    """
+    width = abs(value) * 1e-6 + 1e-9
+    return value - width, value + width
+
+
 def trial_key(block: int, factors: Mapping[str, Level]) -> str:
     """Return the identity of a trial: its block and its levels, in the order of their names."""
     return json.dumps([block, dict(sorted(factors.items()))], separators=(",", ":"))
@@ -85,7 +105,13 @@ class Study:
     arms : the levels of every arm on one build
     needs : memory and disk of one trial
     dataset : the recipe of the table contents
+    settings : takes parameters, an arm's levels and what is known of the dataset, and returns the
+        server variables that the arm asks for beside the host's own
     trial : takes a bench and a trial, and returns the metrics
+    recorded : takes parameters and an arm's levels, and returns the conditions that a run of it
+        must have recorded, as far as they follow from these
+    evidence : takes a run and its series, and returns for each metric that the rest of the record
+        bounds the least and the greatest value that it can have
     checks : the names of those validity checks that its runs must pass
     metrics : those that two reports are compared by
     tools : the programs beside the servers that it uses
@@ -109,9 +135,12 @@ class Study:
     arms: Callable[[Any, str], list[Factors]]
     needs: Callable[[Any], Needs]
     dataset: Callable[[Any], Any]
+    settings: Callable[[Any, Factors, Mapping[str, Any]], dict[str, Any]]
     trial: Callable[[Any, Trial], dict[str, Any]]
     checks: tuple[str, ...]
     metrics: tuple[str, ...]
+    recorded: Callable[[Any, Factors], dict[str, Any]] = lambda _parameters, _factors: {}
+    evidence: Callable[[Any, Any], dict[str, Bounds]] = lambda _run, _series: {}
     tools: tuple[str, ...] = ()
     devices: Callable[[Any], list[str]] = lambda _parameters: []
     arrays: Callable[[Any], dict[str, Array]] = lambda _parameters: {}
@@ -163,23 +192,58 @@ def check_parameters(study: Study, given: Mapping[str, Any]) -> Parameters:
     Raises
     ------
     InputError
-        Names every unknown, mistyped or out-of-range parameter and what is allowed.
+        Names every unknown, mistyped or out-of-range parameter and what is allowed, as far as one
+        paragraph can.
     """
     try:
-        return study.parameters.model_validate(dict(given))
+        found = study.parameters.model_validate(dict(given))
+        faults = [
+            f"'{name}' is {shown(value)} but should be printable text"
+            for name, value in found
+            if not _is_printable(value)
+        ]
     except ValidationError as error:
-        faults = "; ".join(_fault(study, item) for item in error.errors())
+        faults = [_fault(study, item) for item in error.errors()[:_MOST_FAULTS]]
+    except UnicodeError:
+        faults = ["a name among them is no valid text"]
+    if faults:
+        said = _cut("; ".join(faults), _MOST_SAID)
         raise InputError(
-            f"{study.name} cannot run with these parameters: {faults}. Nothing was written."
-        ) from None
+            f"{study.name} cannot run with these parameters: {said}. Nothing was written."
+        )
+    return found
 
 
 def _fault(study: Study, item: Any) -> str:
+    says = _cut(item["msg"].removeprefix("Value error, ").removeprefix("Input "), _MOST_SHOWN)
     if not item["loc"]:  # Of two parameters that do not go together.
-        return str(item["msg"].removeprefix("Value error, "))
-    name = str(item["loc"][0])
+        return says
+    name = shown(str(item["loc"][0]))
     if item["type"] == "extra_forbidden":
         known = ", ".join(study.parameters.model_fields)
-        return f"'{name}' is unknown (the study takes: {known})"
-    says = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"'{name}' is {item['input']!r} but {says[0].lower()}{says[1:]}"
+        return f"{name} is unknown (the study takes: {known})"
+    return f"{name} is {shown(item['input'])} but {says[0].lower()}{says[1:]}"
+
+
+def _is_printable(value: Any) -> bool:
+    """Return whether all text of a parameter can be a name, a path or a word of a command."""
+    if isinstance(value, str):
+        return value.isprintable()
+    return not isinstance(value, list | dict) or all(map(_is_printable, value))
+
+
+def shown(value: object) -> str:
+    """Return a value as a message quotes it: on one line, and short whatever it is.
+
+    >>> shown([1] * 1_000_000)
+    '[1, 1, 1, 1, 1, 1, 1, 1, ...]'
+    """
+    try:
+        return _cut(_brief.repr(value), _MOST_SHOWN)
+    except ValueError:  # Python writes out no number of more than 4,300 digits.
+        return "a number of thousands of digits"
+
+
+def _cut(text: str, most: int) -> str:
+    short = text if len(text) <= most else text[: most - 3] + "..."
+    return "".join(c if c.isprintable() else " " for c in short)

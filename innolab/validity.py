@@ -9,7 +9,7 @@ from typing import Any
 
 from innolab import devices, raid, steady
 from innolab.loads import insert
-from innolab.runs import Check, Result
+from innolab.record import Check, Result
 
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
 # 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.

@@ -1,7 +1,8 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from innolab import steady
 from innolab.bench import Bench
@@ -9,11 +10,14 @@ from innolab.counters import Counters
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.server import Server
+from innolab.study import Bounds, exactly
 
 # At its start and at its end sysbench needs a moment.
 _END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
+# sysbench ends a window up to a tenth early where its last transactions do.
+_LEAST_OF_WINDOW = 0.9
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,6 @@ class Times:
 def measure(
     bench: Bench,
     server: Server,
-    ours: Counters,
     workload: Workload,
     times: Times,
     redo_bytes: int,
@@ -71,8 +74,8 @@ def measure(
         waited_s = 0
         while True:
             workload = workload.next()
-            metrics, drifts, lines = _window(bench, server, ours, workload, times, redo_bytes)
-            reached = all(drift.steady for drift in drifts)
+            window = _window(bench, server, workload, times, redo_bytes)
+            reached = all(drift.steady for drift in window.drifts)
             if reached or waited_s + 2 * times.window_s > times.cap_s:
                 break
             waited_s += times.window_s
@@ -80,12 +83,39 @@ def measure(
         "reached": reached,
         "waited_s": waited_s,
         "window_s": times.window_s,
-        "drifts": {d.quantity: round(d.share, 4) for d in drifts},
+        "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
+        # The samples of the series that the metrics follow from.
+        "from_s": window.from_s,
+        "to_s": window.to_s,
     }
     name = name or workload.mode
     bench.conditions.setdefault("steady", {})[name] = found
-    bench.conditions.setdefault("sysbench", {})[name] = lines
-    return {f"{name}_{metric}": value for metric, value in metrics.items()}
+    bench.conditions.setdefault("sysbench", {})[name] = window.lines
+    return {f"{name}_{metric}": value for metric, value in window.metrics.items()}
+
+
+def evidence(run: Any, series: Any) -> dict[str, Bounds]:
+    """Return the metrics of all windows of a run as its series has them.
+
+    A run of an older innolab does not say which samples are of a window: only the size of its pool
+    can be told from the series.
+    """
+    samples = {row["t_s"]: row for row in series.to_dict("records")}
+    found: dict[str, Bounds] = {}
+    for name, window in run.conditions["steady"].items():
+        pages = series["total_pages"]
+        bounds: dict[str, Bounds] = {"pool_pages": (float(pages.min()), float(pages.max()))}
+        if "from_s" in window:
+            lines = run.conditions["sysbench"][name]
+            before, after = samples[window["from_s"]], samples[window["to_s"]]
+            done = lines["transactions"]
+            bounds |= {
+                metric: exactly(value) for metric, value in _costs(before, after, done).items()
+            }
+            least_s = window["window_s"] * _LEAST_OF_WINDOW
+            bounds["tps"] = done / (after["t_s"] - before["t_s"]), done / least_s
+        found |= {f"{name}_{metric}": value for metric, value in bounds.items()}
+    return found
 
 
 def learn(
@@ -106,28 +136,33 @@ def learn(
     bench.note("learning_pages_read_per_tx", steps)
 
 
+class _Window(NamedTuple):
+    """A window's metrics, its drifts, sysbench's own lines, and the samples at its two ends."""
+
+    metrics: dict[str, Any]
+    drifts: list[steady.Drift]
+    lines: dict[str, Any]
+    from_s: float
+    to_s: float
+
+
 def _window(
-    bench: Bench,
-    server: Server,
-    ours: Counters,
-    workload: Workload,
-    times: Times,
-    redo_bytes: int,
-) -> tuple[dict[str, Any], list[steady.Drift], dict[str, Any]]:
-    """Return a window's metrics, its drifts, and sysbench's own lines."""
+    bench: Bench, server: Server, workload: Workload, times: Times, redo_bytes: int
+) -> _Window:
     assert bench.sampler is not None
     with bench.clock.stage("measured passes"):
-        before, from_s = ours.read(), bench.sampler.now_s()
+        before = bench.sampler.take()
         load = sysbench.run(server, workload, times.window_s)
-        after, to_s = ours.read(), bench.sampler.now_s()
+        after = bench.sampler.take()
+    from_s, to_s = before["t_s"], after["t_s"]
     # Before, sysbench starts, for seconds where it opens many connections to a slow host; after, it
     # ends. Those moments would pass for a drift.
     end_s = to_s - _END_S
     samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
     shares = _shares(samples)
     if len(samples) < steady.LEAST_SAMPLES:
-        middle = {"t_s": (from_s + to_s) / 2, **{k: (before[k] + after[k]) / 2 for k in before}}
-        samples = [{"t_s": from_s, **before}, *(samples or [middle]), {"t_s": to_s, **after}]
+        middle = {name: (before[name] + after[name]) / 2 for name in before}
+        samples = [before, *(samples or [middle]), after]
     cpus_s = (to_s - from_s) * server.host.cores
     capacity = {
         "dirty_pages": after["total_pages"],
@@ -135,13 +170,23 @@ def _window(
         "free_pages": after["total_pages"],
     }
     lines = {
+        "mode": workload.mode,
+        "distribution": workload.distribution,
+        "threads": workload.threads,
+        "transactions": load.result.transactions,
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
         "reconnects": load.result.reconnects,
         "cpu_share": round(load.cpu_s / cpus_s, 4),
     }
     drifts = steady.drifts(workload.counted(samples), capacity)
-    return {**_metrics(load, before, after), **shares}, drifts, lines
+    metrics = {
+        "tps": load.result.tps,
+        **{f"p{p}_ms": value for p, value in load.result.percentiles_ms.items()},
+        **_costs(before, after, load.result.transactions),
+        **shares,
+    }
+    return _Window(metrics, drifts, lines, from_s, to_s)
 
 
 def _shares(samples: list[dict[str, float]]) -> dict[str, float]:
@@ -162,16 +207,13 @@ def _shares(samples: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def _metrics(
-    load: sysbench.Load, before: dict[str, float], after: dict[str, float]
+def _costs(
+    before: Mapping[str, float], after: Mapping[str, float], transactions: int
 ) -> dict[str, Any]:
-    """Return throughput, service times, and what a transaction cost the pool and the disk."""
-    result = load.result
-    done = max(result.transactions, 1)
+    """Return what a transaction cost the pool and the disk, from the samples at a window's ends."""
+    done = max(transactions, 1)
     spent = {name: (after[name] - before[name]) / done for name in before}
     return {
-        "tps": result.tps,
-        **{f"p{p}_ms": value for p, value in result.percentiles_ms.items()},
         "pages_read_per_tx": round(spent["pages_read"], 4),
         "pages_written_per_tx": round(spent["pages_written"], 4),
         "redo_bytes_per_tx": round(spent["redo_bytes"], 1),

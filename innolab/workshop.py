@@ -18,7 +18,7 @@ from innolab.hosts import HostLostError
 from innolab.hosts.here import HERE
 from innolab.itself import own_facts
 from innolab.plans import Plan, Progress
-from innolab.runs import SCHEMA, Run, finite
+from innolab.record import SCHEMA, Run, finite
 from innolab.segments import Journal
 from innolab.sites import Site, Sites
 from innolab.study import Parameters, Study, Trial

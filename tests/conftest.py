@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from innolab import studies
-from innolab.runs import Run
+from innolab.record import Run
 from innolab.study import Study, Trial, check_parameters, plan
 
 ROOT = Path(__file__).parent.parent
@@ -105,13 +105,13 @@ def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
 def made_conditions() -> dict[str, Any]:
     """Return conditions in which every check says ok, with the variables in `made_variables`."""
     return {
-        "host": {"virtual": False, "free_page_reporting": False, "memory_bytes": 2**35},
+        "host": {"cores": 2, "virtual": False, "free_page_reporting": False, "memory_bytes": 2**35},
         "innolab": {"version": "0", "commit": "c" * 40, "dirty": False},
         "build": {"id": "b", "version": "9.9.9", "debug": False, "origin": "o", "sha256": "0" * 64},
         "dataset": {"rows": 10_000_000, "data_bytes": 1_378_877_440, "index_bytes": 1},
         "resident_pages_before_start": 0,
         "requested": {"innodb_buffer_pool_size": "128M", "loose_not_here": "1"},
-        "variables": "v",
+        "variables": "0123456789abcdef",
         "scan_plan": {"type": "ALL", "key": None},
         "tables_changed": None,
         "device": {

@@ -6,12 +6,14 @@ import pytest
 from conftest import made_run, planned
 
 from innolab import claims, studies, tables
-from innolab.runs import Run, RunLog, RunSet
+from innolab.record import Run
+from innolab.runlog import RunLog
+from innolab.runs import RunSet
 from innolab.stats import Interval
 from innolab.study import Study, Trial, check_parameters
 
 _INF = math.inf
-VARIABLES: dict[str, dict[str, str]] = {"v": {}}
+VARIABLES: dict[str, dict[str, str]] = {"0123456789abcdef": {}}
 
 
 @pytest.mark.parametrize(
@@ -141,12 +143,15 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
 
 def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: Study) -> None:
     def run(trial: Trial) -> Run:
-        digest = "b" if trial.factors["case"] == "2G-8" else "a"
+        digest = 16 * ("b" if trial.factors["case"] == "2G-8" else "a")
         conditions = made_run(study, trial).conditions
         return made_run(study, trial, conditions={**conditions, "variables": digest})
 
     runs = [run(t) for t in planned(study, ["x"], replicates=3)]
-    sets = {"a": {"innodb_io_capacity": "2000"}, "b": {"innodb_io_capacity": "200"}}
+    sets = {
+        16 * "a": {"innodb_io_capacity": "2000"},
+        16 * "b": {"innodb_io_capacity": "200"},
+    }
     found = claims.verdicts(RunSet(study, runs, sets), ["x"], {})
     assert {v.verdict for v in found} == {"not-run"}
     assert all("innodb_io_capacity" in v.reason for v in found)

@@ -15,7 +15,8 @@ from conftest import BIN, ROOT, Innolab
 
 from innolab import curves, growth, segments, studies
 from innolab.errors import InputError
-from innolab.runs import Run, RunLog
+from innolab.record import Run
+from innolab.runlog import RunLog
 from innolab.segments import Checkpoint, Journal
 from innolab.studies import compressed_insert as study
 from innolab.study import check_parameters
@@ -33,7 +34,7 @@ def test_a_scale_keeps_the_seeds_ratios(scale: str) -> None:
     knee = study.knee_bytes(parameters)
     assert knee == pytest.approx(study.rows_per_mrow(parameters) * 70 * 5e9 / 70e6)
     for name, ratio in (("4G", 4 / 5), ("8G", 8 / 5)):
-        asked = study.settings(parameters, study.POOLS[name])
+        asked = study.settings(parameters, {"pool_ratio": study.POOLS[name]}, {})
         assert asked["innodb_buffer_pool_size"] / knee == pytest.approx(ratio, rel=0.01)
     assert study.rows_of(_parameters(scale="paper")) == 200_000_000
 

@@ -15,7 +15,7 @@ from conftest import BIN, ROOT, Innolab
 
 from innolab import datasets, machine
 from innolab.report import folders
-from innolab.runs import RunLog
+from innolab.runlog import RunLog
 
 pytestmark = pytest.mark.integration
 

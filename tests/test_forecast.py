@@ -35,7 +35,7 @@ def _runs(without: str = "") -> RunSet:
         conditions["sysbench"]["read_only"]["intervals"] = [{"threads": 16}]
         metrics: dict[str, Any] = {"read_only_tps": _TRUE.tps(miss, speed)}
         made.append(made_run(STUDY, trial, metrics=metrics, conditions=conditions))
-    return RunSet(STUDY, made, {"v": {}})
+    return RunSet(STUDY, made, {"0123456789abcdef": {}})
 
 
 def test_planted_constants_are_found_and_held_out_arms_predicted() -> None:

@@ -20,7 +20,7 @@ from innolab import claims, cli, studies
 
 # From the ground up. A module may import those of lower floors, and of its own floor.
 FLOORS = [
-    ["errors", "units", "clock", "itself", "files"],
+    ["errors", "units", "clock", "itself", "files", "parsing"],
     ["stats", "raid", "breaks", "segments"],
     ["machine", "study", "pagecache", "steady", "misses", "models", "playbooks"],
     ["devices", "tools"],
@@ -28,8 +28,8 @@ FLOORS = [
     ["observe", "series", "disk", "curves", "growth"],
     ["builds", "server", "counters", "datasets", "loads"],
     ["arrays", "sites"],
-    ["runs"],
-    ["bench", "validity"],
+    ["record", "runlog", "runs"],
+    ["bench", "validity", "consistency"],
     ["windows", "inserting"],
     ["studies"],
     ["claims", "forecast", "knees"],

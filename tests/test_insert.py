@@ -50,7 +50,9 @@ def running(build: Build, reports: Path) -> Iterator[Server]:
     study = studies.find("compressed-insert")
     parameters = check_parameters(study, {"scale": "smoke"})
     assert isinstance(parameters, compressed_insert.InsertParameters)
-    settings = compressed_insert.settings(parameters, compressed_insert.POOLS["4G"])
+    settings = compressed_insert.settings(
+        parameters, {"pool_ratio": compressed_insert.POOLS["4G"]}, {}
+    )
     base = base_settings_file(machine.cache_folder())
     data = reports / f"inserts-{build.id}"
     server.initialize(build, data, base, study.dataset(parameters).made_with)

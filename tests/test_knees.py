@@ -17,7 +17,7 @@ def _runs(plateau_from: float) -> RunSet:
         tps = 2000.0 if x >= plateau_from else min(2000.0, 100 / max(1 - x, 0.01))
         if trial.factors["load"] == "read_only":
             made.append(made_run(STUDY, trial, metrics={"read_only_tps": tps}))
-    return RunSet(STUDY, made, {"v": {}})
+    return RunSet(STUDY, made, {"0123456789abcdef": {}})
 
 
 def test_a_planted_knee_is_found() -> None:

@@ -20,7 +20,8 @@ import pytest
 from conftest import BIN, ROOT, Innolab
 
 from innolab import machine
-from innolab.runs import Run, RunLog
+from innolab.record import Run
+from innolab.runlog import RunLog
 
 pytestmark = pytest.mark.lab
 
@@ -215,6 +216,8 @@ def test_a_teardown_leaves_disks_without_a_signature(lab: Lab) -> None:
     assert lab.converge(storage_changes={"state": "absent"}) > 0
     for disk in lab.record["disks"]:
         assert lab.ssh(f"wipefs --no-act /dev/disk/by-id/{disk['id']}") == ""
+    # Else the next plan would refuse what was left as data of somebody else's.
+    assert set(lab.disks()) == {hashlib.sha256().hexdigest()}
     assert "md" not in lab.ssh("grep ^md /proc/mdstat || true")
 
 
@@ -232,6 +235,11 @@ _MEMBER = (
 _SYSTEM = {"id": "virtio-innolab-system", "serial": "innolab-system", "size_bytes": 8 * 2**30}
 # What is done to disk 8, how it is named then, and a word of the refusal.
 _REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "data without a signature": (
+        f"printf data | dd of={_D} bs=1M seek=1234 conv=notrunc status=none",
+        {},
+        f"not blank: data from byte {1234 * 2**20} on",
+    ),
     "a foreign file system": (f"mkfs.xfs -q -f {_D}", {}, "signature of xfs"),
     "a partition table": (_PARTITION, {}, "partition table|signature of"),
     "swap": (f"mkswap {_D} >/dev/null && swapon {_D}", {}, "swap"),
@@ -249,7 +257,7 @@ _REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 _UNDO = (
     f"umount /mnt 2>/dev/null; swapoff {_D} 2>/dev/null; mdadm --stop --scan 2>/dev/null; "
-    f"pkill -f 'slee[p] 60'; wipefs -qa {_D}; true"
+    f"pkill -f 'slee[p] 60'; fallocate -p -o 0 -l {2 * 2**30} {_D}; true"
 )
 
 

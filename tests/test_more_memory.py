@@ -20,7 +20,7 @@ from innolab import datasets, devices, disk, machine, measure, studies
 from innolab.errors import InnolabError
 from innolab.hosts.here import HERE
 from innolab.loads import fio
-from innolab.runs import RunLog
+from innolab.runlog import RunLog
 from innolab.studies import more_memory
 from innolab.study import check_parameters
 from innolab.units import bytes_text
@@ -89,7 +89,8 @@ def test_the_sweep_has_every_level_that_the_claims_need() -> None:
 def test_a_scale_changes_sizes_and_no_ratio(scale: str) -> None:
     parameters = check_parameters(STUDY, {"scale": scale})
     table = more_memory.rows_of(parameters) * 247
-    asked = more_memory.settings(parameters, 1 / 3, table)
+    arm = {"load": "read_only", "pool_ratio": 1 / 3}
+    asked = more_memory.settings(parameters, arm, {"data_bytes": table})
     assert asked["innodb_buffer_pool_size"] / table == pytest.approx(1 / 3, rel=0.03)
 
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT, Innolab
 
 from innolab.report import folders
-from innolab.runs import RunLog
+from innolab.runlog import RunLog
 
 pytestmark = pytest.mark.integration
 

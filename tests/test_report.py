@@ -19,7 +19,7 @@ from conftest import ROOT, Innolab
 
 from innolab import studies
 from innolab.report import folders, manifest, render
-from innolab.runs import RunLog
+from innolab.runlog import RunLog
 from innolab.study import check_parameters
 
 REFERENCES = sorted((ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))

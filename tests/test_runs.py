@@ -1,43 +1,91 @@
 """The log survives a crash, and a set of runs refuses to mix."""
 
+import datetime
+import json
 import random
 from pathlib import Path
 
 import pytest
 from conftest import made_run, planned
 
+from innolab import runlog
 from innolab.errors import InnolabError
-from innolab.runs import Run, RunLog, RunSet, behaviour, finite, store_variables
+from innolab.record import Run, finite
+from innolab.runlog import RunLog, Session
+from innolab.runs import RunSet, behaviour, store_variables
 from innolab.study import Study
+
+
+def _session() -> Session:
+    return Session(
+        began_at=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC),
+        plan_sha256="1" * 64,
+        claims_sha256="2" * 64,
+        trials=5,
+        blocks=1,
+        innolab={},
+    )
+
+
+@pytest.fixture
+def log(study: Study, tmp_path: Path) -> RunLog:
+    """A log of two sessions with five runs."""
+    made = RunLog(tmp_path / "runs.jsonl")
+    made.begin(_session())
+    for trial in planned(study, ["x"])[:5]:
+        if trial.position == 3:
+            made.begin(_session())
+        made.append(made_run(study, trial))
+    return made
 
 
 def test_a_run_survives_its_line(study: Study) -> None:
     run = made_run(study, planned(study, ["x"])[0])
-    assert Run.from_line(run.line()) == run
+    assert Run.from_body(json.loads(json.dumps(run.body()))) == run
 
 
-def test_a_line_torn_anywhere_costs_that_run_alone(study: Study, tmp_path: Path) -> None:
-    first, second = (made_run(study, trial) for trial in planned(study, ["x"])[:2])
-    whole = second.line().encode()
-    for cut in random.Random(3).sample(range(1, len(whole)), 40):
-        log = RunLog(tmp_path / "runs.jsonl")
-        log.path.write_bytes(first.line().encode() + whole[:cut])
+def test_a_line_torn_anywhere_costs_that_run_alone(log: RunLog, study: Study) -> None:
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    whole, last = b"".join(lines[:-1]), lines[-1]
+    *before, torn_run = log.load()[0]
+    for cut in random.Random(3).sample(range(1, len(last)), 40):
+        log.path.write_bytes(whole + last[:cut])
         runs, torn = log.load()
-        assert runs == [first]
-        assert torn == whole[:cut].decode()
+        assert runs == before
+        assert torn == last[:cut].decode()
         assert log.repair() == torn
-        log.append(second)
-        assert log.load() == ([first, second], None)
+        log.append(torn_run)
+        assert log.path.read_bytes() == whole + last
 
 
-def test_a_damaged_line_before_the_last_is_an_error_that_names_it(
-    study: Study, tmp_path: Path
-) -> None:
-    run = made_run(study, planned(study, ["x"])[0])
-    path = tmp_path / "runs.jsonl"
-    path.write_text(run.line() + run.line().replace('"block"', '"blok"') + run.line())
+def test_a_damaged_line_before_the_last_is_an_error_that_names_it(log: RunLog) -> None:
+    lines = log.path.read_text().splitlines(keepends=True)
+    lines[1] = lines[1].replace('"block"', '"blok"')
+    log.path.write_text("".join(lines))
     with pytest.raises(InnolabError, match=r"Line 2 of .*runs\.jsonl is damaged"):
-        RunLog(path).load()
+        log.load()
+
+
+def test_lines_that_were_dropped_moved_added_or_changed_are_found(log: RunLog) -> None:
+    lines = log.path.read_text().splitlines(keepends=True)
+    assert runlog.faults(log.entries()[0]) == []
+    others = [
+        *(lines[:n] + lines[n + 1 :] for n in range(len(lines) - 1)),
+        *([*lines[:n], lines[n + 1], lines[n], *lines[n + 2 :]] for n in range(len(lines) - 1)),
+        *([*lines[:n], lines[n], *lines[n:]] for n in range(len(lines))),
+        *([*lines[:n], lines[n].replace("2026", "2027", 1), *lines[n + 1:]] for n in (0, 2, 4)),
+    ]
+    for changed in others:
+        log.path.write_text("".join(changed))
+        assert runlog.faults(log.entries()[0]), changed
+
+
+def test_sessions_have_their_runs_and_those_of_an_older_innolab_stand_alone(log: RunLog) -> None:
+    entries = log.entries()[0]
+    assert [len(runs) for _, runs in runlog.by_session(entries)] == [3, 2]
+    older = [e._replace(before=None) for e in entries if isinstance(e.content, Run)]
+    assert [(s, len(runs)) for s, runs in runlog.by_session(older)] == [(None, 5)]
+    assert runlog.faults(older) == []
 
 
 @pytest.mark.parametrize("change", [{"spec_sha256": "1" * 64}, {"scale": "smoke"}])
@@ -70,12 +118,12 @@ def test_a_variable_that_differs_beside_the_factors_is_found(study: Study) -> No
     )
     conditions = made_run(study, one).conditions
     runs = [
-        made_run(study, one, conditions={**conditions, "variables": "a"}),
-        made_run(study, two, conditions={**conditions, "variables": "b"}),
+        made_run(study, one, conditions={**conditions, "variables": "a" * 16}),
+        made_run(study, two, conditions={**conditions, "variables": "b" * 16}),
     ]
     same = {"innodb_buffer_pool_instances": "1", "innodb_page_cleaners": "1"}
     other = {"innodb_buffer_pool_instances": "8", "innodb_page_cleaners": "4"}
-    assert RunSet(study, runs, {"a": same, "b": other}).undeclared_differences() == [
+    assert RunSet(study, runs, {"a" * 16: same, "b" * 16: other}).undeclared_differences() == [
         "innodb_page_cleaners"
     ]
 

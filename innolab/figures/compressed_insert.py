@@ -13,7 +13,8 @@ from innolab import stats
 from innolab.devices import HOST, profiles
 from innolab.figures import BLUE, GREEN, GREY, ORANGE, Figure, canvas, publish
 from innolab.growth import BIN_MROWS
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.tables import Text
 from innolab.tables.compressed_insert import (
     NO_OTHER,

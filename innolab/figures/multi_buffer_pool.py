@@ -92,7 +92,8 @@ def _draw_passes(axis: Any, values: pd.DataFrame) -> None:
             rows = of_pass[of_pass.kind == f"published {series}"]
             axis.scatter(_places(rows, shift), rows.s, **_drawn(mark, colour))
     for label, mark in _MARKS.values():
-        axis.scatter([], [], label=label, **_drawn(mark, GREY))
+        # For the legend alone. An empty scatter is drawn by some releases of matplotlib.
+        axis.plot([], [], mark, label=label, color=GREY, mfc="none", ms=5.8, mew=1.3)
     if len(values):  # A logarithmic axis cannot be empty, as it is where no run is valid.
         axis.set_yscale("log")
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+from innolab import runlog
 from innolab.errors import InputError
 from innolab.plans import PLAN_FILE, Plan
 
@@ -13,8 +14,10 @@ MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
 # A report that is rendered anew from recorded runs; never resumed as a measurement.
 RENDERING = ".rendering"
+# Signatures that people add to a sealed report; the seal is not of them.
+SIGNATURES = "signatures"
 # What was recorded; all else in a report is made from it.
-RECORDED = (PLAN_FILE, "runs.jsonl", "variables", "series")
+RECORDED = (PLAN_FILE, runlog.FILE, "variables", "series")
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
 
 

@@ -1,22 +1,76 @@
 """The manifest seals a report: what was asked, what it ran on, and the digest of every file."""
 
+import datetime
 import hashlib
 import json
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from innolab import files
-from innolab.errors import InnolabError
+from pydantic import BaseModel, ConfigDict, Field
+
+from innolab import claims, files, parsing
+from innolab.errors import InnolabError, InputError
 from innolab.itself import own_facts
 from innolab.plans import Plan
-from innolab.report import folders
-from innolab.runs import Run
+from innolab.record import SCHEMA, Run
+from innolab.report import folders, render
+from innolab.study import Study
 
 LOCK = Path(__file__).parents[2] / "requirements.lock"
+_SHA256 = r"^[0-9a-f]{64}$"
+
+
+class _Innolab(BaseModel):
+    """Which innolab measured or rendered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: str
+    commit: str | None = Field(pattern="^[0-9a-f]{40}$")
+    dirty: bool | None
+
+
+class _Manifest(BaseModel):
+    """What a manifest must hold for a reader to make sense of it.
+
+    The last five are not in reports of innolab 0.1.0 as it first was.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_: Literal[1] = Field(alias="schema")
+    version: str
+    study: str
+    scale: str
+    parameters: dict[str, Any]
+    spec_sha256: str = Field(pattern=_SHA256)
+    builds: dict[str, dict[str, Any]]
+    unavailable: dict[str, str]
+    hosts: list[dict[str, Any]]
+    measured_by: list[_Innolab]
+    runs: dict[str, int]
+    rendered_by: _Innolab
+    rendered_from: str | None
+    lock_sha256: str = Field(pattern=_SHA256)
+    time_s: dict[str, float]
+    files: dict[str, str]
+    seal: str = Field(pattern=_SHA256)
+    study_revision: int | None = None
+    record_schema: int | None = None
+    notebook_sha256: str | None = Field(default=None, pattern=_SHA256)
+    claims_sha256: str | None = Field(default=None, pattern=_SHA256)
+    sealed_at: datetime.datetime | None = None
 
 
 def seal(
-    folder: Path, runs: list[Run], time_s: dict[str, float], rendered_from: str | None = None
+    study: Study,
+    folder: Path,
+    runs: list[Run],
+    time_s: dict[str, float],
+    rendered_from: str | None = None,
 ) -> Path:
     """Write the manifest, rename the unfinished folder to its version, and return it.
 
@@ -29,7 +83,12 @@ def seal(
         **recorded(Plan.read(folder), runs),
         "rendered_by": own_facts(),
         "rendered_from": rendered_from,
+        "study_revision": study.revision,
+        "record_schema": SCHEMA,
+        "notebook_sha256": digest(render.source_of(study)),
+        "claims_sha256": claims.sha256(study.name),
         "lock_sha256": digest(LOCK),
+        "sealed_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "time_s": time_s,
         "files": digests(folder),
     }
@@ -66,18 +125,16 @@ def read(folder: Path) -> dict[str, Any]:
 
     Raises
     ------
-    InnolabError
+    InputError
         Where it is damaged.
     """
     path = folder / folders.MANIFEST_FILE
     try:
-        body = json.loads(path.read_text())
-        if body["schema"] != 1 or not isinstance(body["files"], dict):
-            raise ValueError("it is not of schema 1")
-    except (ValueError, KeyError, TypeError) as error:
-        raise InnolabError(
-            f"{path} is damaged: {error}. Take the report from its source."
-        ) from None
+        body = parsing.json_file(path)
+        _Manifest.model_validate(body)
+    except ValueError as error:
+        reason = " ".join(str(error).splitlines()[:3])[:300]
+        raise InputError(f"{path} is damaged: {reason}. Take the report from its source.") from None
     return dict(body)
 
 
@@ -87,17 +144,46 @@ def seal_of(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
+def strangers(folder: Path) -> list[str]:
+    """Return what in a report's folder is neither a plain file nor a folder.
+
+    A link would let a report show what lies elsewhere, and a pipe let its reader wait for ever.
+    """
+    found = []
+    for path in _walk(folder):
+        name = str(path.relative_to(folder))
+        kind = path.lstat().st_mode
+        if stat.S_ISLNK(kind):
+            found.append(f"{name!r}: it is a link, and a report holds files alone")
+        elif not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            found.append(f"{name!r}: it is neither a file nor a folder")
+    return found
+
+
 def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of every file of a report but the manifest, by relative path."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
-    names = {str(p.relative_to(folder)): p for p in files}
-    names.pop(folders.MANIFEST_FILE, None)
-    return {name: digest(path) for name, path in names.items()}
+    """Return the digest of every file of a report by relative path.
+
+    The manifest is none of them, nor are the signatures that others add to a sealed report.
+    """
+    paths = {str(path.relative_to(folder)): path for path in _walk(folder)}
+    return {
+        name: digest(path)
+        for name, path in sorted(paths.items())
+        if stat.S_ISREG(path.lstat().st_mode)
+        and name != folders.MANIFEST_FILE
+        and not name.startswith(f"{folders.SIGNATURES}/")
+    }
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, names, others in os.walk(folder, followlinks=False):
+        yield from (Path(place) / name for name in [*names, *others])
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """Return the SHA-256 of a file, read by parts: it may be larger than the memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _builds(runs: list[Run]) -> dict[str, Any]:

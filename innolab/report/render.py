@@ -1,9 +1,11 @@
 """Make a report of recorded runs: execute the notebook, convert it, write verdicts, seal."""
 
+import base64
 import contextlib
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,42 @@ def render(study: Study, folder: Path, source: Path | None = None) -> None:
     InnolabError
         Where a cell fails; quotes its error.
     """
+    notebook = source or source_of(study)
+    complete(study, folder, lambda plan: execute(notebook, plan, folder))
+
+
+def complete(study: Study, folder: Path, executed: Callable[[Plan], Any]) -> None:
+    """Write verdicts, the notebook that was executed, and its page.
+
+    Parameters
+    ----------
+    executed : takes the plan and returns the notebook with its outputs, having made the figures
+    """
     plan = Plan.read(folder)
     runs = RunSet.read(study, folder)
     write_verdicts(runs, plan, folder)
-    notebook = execute(source or NOTEBOOKS / f"{study.name}.ipynb", plan, folder)
+    notebook = executed(plan)
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
     files.write(folder / PAGE_FILE, page(notebook, study, plan, runs, folders.version_of(folder)))
+
+
+def source_of(study: Study) -> Path:
+    """Return a study's notebook, as its authors wrote it."""
+    return NOTEBOOKS / f"{study.name}.ipynb"
+
+
+def source_from(executed: Any) -> str:
+    """Return the source of an executed notebook: no outputs, no cell that papermill injected."""
+    notebook = nbformat.from_dict(executed)
+    notebook.cells = [
+        cell
+        for cell in notebook.cells
+        if "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return str(nbformat.writes(notebook))
 
 
 def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
@@ -68,7 +100,7 @@ def execute(source: Path, plan: Plan, folder: Path) -> Any:
 
     executed = folder / ("part." + NOTEBOOK_FILE)
     try:
-        with _replay():
+        with replaying():
             notebook = papermill.execute_notebook(
                 str(source),
                 str(executed),
@@ -87,11 +119,12 @@ def execute(source: Path, plan: Plan, folder: Path) -> Any:
         ) from None
     finally:
         executed.unlink(missing_ok=True)
-    return _timeless(notebook)
+    return timeless(notebook)
 
 
 @contextlib.contextmanager
-def _replay() -> Iterator[None]:
+def replaying() -> Iterator[None]:
+    """Let the block measure nothing: what is not recorded is an error there."""
     before = os.environ.get("INNOLAB_REPLAY")
     os.environ["INNOLAB_REPLAY"] = "1"
     try:
@@ -103,7 +136,8 @@ def _replay() -> Iterator[None]:
             os.environ["INNOLAB_REPLAY"] = before
 
 
-def _timeless(notebook: Any) -> Any:
+def timeless(notebook: Any) -> Any:
+    """Return a notebook without what tells the time or the tool of its execution."""
     notebook.metadata = nbformat.NotebookNode(
         kernelspec=nbformat.NotebookNode(
             display_name="Python 3", language="python", name="python3"
@@ -134,11 +168,25 @@ def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) ->
         "scale": plan.parameters["scale"],
         "alert": _alert(runs, plan),
         "short": _short(runs, plan),
+        "policy": _policy(script := (TEMPLATES / "page.js").read_text()),
+        "script": script,
         "style": (TEMPLATES / "style.css").read_text(),
         "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }
     body, _ = exporter.from_notebook_node(notebook, resources={"innolab": facts})
     return _colour_verdicts(body)
+
+
+def _policy(script: str) -> str:
+    """Return what a browser may do for a page: run our one script, and fetch nothing.
+
+    Whatever else a notebook's text or a recorded message brings into the page stays text.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _short(runs: RunSet, plan: Plan) -> list[str]:

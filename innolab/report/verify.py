@@ -1,57 +1,103 @@
-"""Check a report without a server: seal, digests, schema, checks, verdicts, and a replay."""
+"""Check a report without a server, and without executing anything of it unless asked to."""
 
-import json
+import functools
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from innolab import studies, validity
+from innolab import consistency, parsing, runlog, studies, validity
 from innolab.errors import InnolabError
 from innolab.plans import PLAN_FILE, Plan, plan_keys
-from innolab.report import folders, manifest, render
-from innolab.runs import Run, RunLog, RunSet
-from innolab.study import Study, check_parameters
+from innolab.record import Run
+from innolab.report import (
+    folders,
+    manifest,
+    recompute,
+    render,
+    revisions,
+    same,
+    sandbox,
+    signatures,
+)
+from innolab.runlog import Entry, RunLog
+from innolab.runs import RunSet
+from innolab.study import Parameters, Study, check_parameters
+
+LIMITS = (
+    "What this cannot prove: that the runs happened. Whoever invents a whole session with "
+    "patience, its series, counters and clock included, makes a report that holds; a signature "
+    "says who vouches for it, and measuring again is the only proof."
+)
+_REPLAY_LIMIT_S = 900
 
 
-def verify(folder: Path) -> list[str]:
-    """Return every fault of a report, each naming its file; none means that it holds.
+@dataclass
+class Findings:
+    """What was found of a report: faults, each naming its file, and what a reader should know."""
 
-    Cheap tests come first, and a replay is only made of a report that passes them.
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def verify(report: Path, *, execute: bool = False, signers: Path | None = None) -> Findings:
+    """Return every fault of a report; none means that it holds.
+
+    Cheap tests come first, and nothing is computed from a report that fails them.
+
+    Parameters
+    ----------
+    execute : whether a notebook that is not the study's own is executed too, in a sandbox
+    signers : a file of allowed signers as ssh-keygen reads it; the user's own where none is given
+
+    Raises
+    ------
+    InputError
+        Where manifest or plan are damaged, or the report is of an unknown study.
     """
-    body = manifest.read(folder)
-    faults = _sealed(folder, body)
-    if faults:
-        return faults
-    plan = Plan.read(folder)
+    found = Findings()
+    if strange := manifest.strangers(report):
+        return Findings(strange)
+    body = manifest.read(report)
+    if faults := _sealed(report, body):
+        return Findings(faults)
+    plan = Plan.read(report)
     study = studies.find(plan.study)
-    parameters = check_parameters(study, plan.parameters)
-    if study.spec_sha256(parameters) != plan.spec_sha256:
-        commits = {str(m["commit"]) for m in body["measured_by"]}
-        return [
-            f"{PLAN_FILE}: it names another spec than this innolab's. Either it was altered, or "
-            "the report is of another revision of the study: verify it with innolab at commit "
-            f"{', '.join(sorted(commits))}."
-        ]
     try:
-        runs = RunSet.read(study, folder)
+        entries, torn = RunLog(report / runlog.FILE).entries()
+        runs = RunSet.read(study, report)
     except InnolabError as error:
-        return [f"runs.jsonl: {error}"]
-    faults = [
-        f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {PLAN_FILE} and runs.jsonl"
-        for name, value in manifest.recorded(plan, runs.runs).items()
-        if body.get(name) != value
-    ]
-    return [*faults, *_recorded(study, plan, runs, folder), *_replayed(study, folder)]
+        return Findings([f"{runlog.FILE}: {error}"])
+    found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
+    found.faults += _of_session(entries, body)
+    if is_todays := _is_of_todays_study(study, plan):
+        parameters = check_parameters(study, plan.parameters)
+        found.faults += _of_plan(study, parameters, plan, entries, runs, body, report)
+    found.notes += consistency.own_builds(runs.runs)
+    if not found.faults:
+        _derived(report, body, study, found, is_todays=is_todays, execute=execute)
+    faults, notes = signatures.check(report, signers)
+    found.faults += faults
+    found.notes += notes
+    return found
 
 
-def _sealed(folder: Path, body: dict[str, Any]) -> list[str]:
+def _is_of_todays_study(study: Study, plan: Plan) -> bool:
+    """Return whether a plan is what this innolab would plan by these parameters."""
+    try:
+        return study.spec_sha256(check_parameters(study, plan.parameters)) == plan.spec_sha256
+    except InnolabError:
+        return False
+
+
+def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
     faults = []
-    if manifest.seal_of(body) != body.get("seal"):
+    if manifest.seal_of(body) != body["seal"]:
         faults.append(f"{folders.MANIFEST_FILE}: it was changed after it was sealed")
-    if body.get("version") != folder.name:
-        faults.append(f"{folders.MANIFEST_FILE}: it is of version {body.get('version')}")
+    if body["version"] != report.name:
+        faults.append(f"{folders.MANIFEST_FILE}: it is of version {body['version']}")
     listed = body["files"]
-    present = manifest.digests(folder)
+    present = manifest.digests(report)
     for name in sorted(listed.keys() | present.keys()):
         if name not in present:
             faults.append(f"{name}: missing")
@@ -62,59 +108,223 @@ def _sealed(folder: Path, body: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _recorded(study: Study, plan: Plan, runs: RunSet, folder: Path) -> list[str]:
-    """Return what the runs alone show to be wrong: plan, schema, checks, missing companions."""
-    faults = []
+def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
+    """Return what contradicts the order and the clock of the sessions that measured."""
+    sessions = runlog.by_session(entries)
+    found = runlog.faults(entries)
+    found += consistency.times(sessions, body.get("sealed_at"))
+    found += consistency.hosts(sessions)
+    return [f"{runlog.FILE}: {fault}" for fault in found]
+
+
+def _of_plan(
+    study: Study,
+    parameters: Parameters,
+    plan: Plan,
+    entries: list[Entry],
+    runs: RunSet,
+    body: dict[str, Any],
+    report: Path,
+) -> list[str]:
+    """Return what contradicts the plan, the study's settings and checks, and the series."""
+    found = []
     if [run.key for run in sorted(runs.runs, key=lambda r: r.trial)] != plan_keys(study, plan):
-        faults.append("runs.jsonl: its trials are not those of the plan")
-    if RunLog(folder / "runs.jsonl").load()[1] is not None:
-        faults.append("runs.jsonl: its last line is torn")
+        found.append("its trials are not those of the plan")
+    found += _planned_otherwise(study, parameters, plan, entries)
+    found += consistency.guarded(lambda: consistency.arms(study, parameters, runs.runs), "arms")
+    found += consistency.servers(runs.runs, runs.variables)
     for run in runs.runs:
-        if run.series and not (folder / run.series).is_file():
-            faults.append(f"{run.series}: missing")
-        if run.status == "complete" and _judged_anew(study, run, runs) != run.checks:
-            faults.append(
-                f"runs.jsonl: the checks of trial {run.trial} do not follow from its record"
-            )
-    return faults
+        if run.status == "complete" and not _checks_follow(study, run, runs):
+            found.append(f"the checks of trial {run.trial} do not follow from its record")
+    faults = [f"{runlog.FILE}: {fault}" for fault in found]
+    if not faults:  # What follows from a wrong record is wrong too, and says nothing more.
+        faults += [
+            f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {PLAN_FILE} and "
+            f"{runlog.FILE}"
+            for name, value in manifest.recorded(plan, runs.runs).items()
+            if body.get(name) != value
+        ]
+    return [*faults, *_companions(study, runs, report)]
 
 
-def _judged_anew(study: Study, run: Run, runs: RunSet) -> list[object]:
-    variables = runs.variables.get(run.conditions["variables"], {})
-    evidence = validity.Evidence(run.metrics, run.conditions, variables)
-    return list(validity.judge(evidence, study.checks))
-
-
-def _replayed(study: Study, folder: Path) -> list[str]:
-    """Execute the report's own notebook on its runs, elsewhere, and compare all that it makes."""
-    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
-        copy = Path(place) / folder.name
-        copy.mkdir()
-        folders.copy_recorded(folder, copy)
-        try:
-            render.render(study, copy, _source_of(folder / render.NOTEBOOK_FILE, Path(place)))
-        except InnolabError as error:
-            return [f"{render.NOTEBOOK_FILE}: it does not execute again: {error}"]
-        made = manifest.digests(copy)
-        kept = manifest.digests(folder)
+def _planned_otherwise(
+    study: Study, parameters: Parameters, plan: Plan, entries: list[Entry]
+) -> list[str]:
+    """Return sessions that began with another plan, or with more trials or blocks than it has."""
+    now = (plan.sha256(study), len(plan_keys(study, plan)), study.blocks(parameters))
     return [
-        f"{name}: it does not follow from the recorded runs"
-        for name in sorted(made.keys() | kept.keys())
-        if made.get(name) != kept.get(name)
+        f"the session of line {entry.number} began with {session.trials} trials in "
+        f"{session.blocks} blocks of a plan that is not {PLAN_FILE}'s"
+        for entry in entries
+        if not isinstance(session := entry.content, Run)
+        and (session.plan_sha256, session.trials, session.blocks) != now
     ]
 
 
-def _source_of(executed: Path, place: Path) -> Path:
-    """Return the executed notebook without outputs and without the cell papermill injected."""
-    notebook = json.loads(executed.read_text())
-    notebook["cells"] = [
-        cell
-        for cell in notebook["cells"]
-        if "injected-parameters" not in cell["metadata"].get("tags", [])
+def _checks_follow(study: Study, run: Run, runs: RunSet) -> bool:
+    variables = runs.variables.get(run.conditions.get("variables") or "", {})
+    evidence = validity.Evidence(run.metrics, run.conditions, variables)
+    try:
+        return list(validity.judge(evidence, study.checks)) == run.checks
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        return False
+
+
+def _companions(study: Study, runs: RunSet, report: Path) -> list[str]:
+    """Return series and variables that are missing, foreign, or contradict their runs."""
+    found = []
+    for run in runs.runs:
+        if run.series is None:
+            found += [f"trial {run.trial} has no series"] if run.status == "complete" else []
+        elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
+            found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
+        elif run.status == "complete":
+            follow = functools.partial(_metrics_follow, study, run, report / run.series)
+            found += consistency.guarded(follow, f"{run.series} of {runlog.FILE}")
+    expected = {run.series for run in runs.runs}
+    expected |= {
+        f"variables/{digest}.json"
+        for run in runs.runs
+        if (digest := run.conditions.get("variables"))
+    }
+    present = {
+        str(path.relative_to(report))
+        for name in ("series", "variables")
+        for path in (report / name).rglob("*")
+    }
+    found += [f"{name}: no run has it" for name in sorted(present - expected)]
+    return found + [
+        f"variables/{name}.json: its name is not the digest of what it holds"
+        for name in runs.variables
+        if manifest.digest(report / "variables" / f"{name}.json")[:16] != name
     ]
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-    source = place / executed.name
-    source.write_text(json.dumps(notebook))
-    return source
+
+
+def _metrics_follow(study: Study, run: Run, series: Path) -> list[str]:
+    import pandas as pd
+
+    return consistency.metrics(study, run, pd.read_parquet(series))
+
+
+def _derived(
+    report: Path,
+    body: dict[str, Any],
+    study: Study,
+    found: Findings,
+    *,
+    is_todays: bool,
+    execute: bool,
+) -> None:
+    """Add in what a report differs from what its runs give by the study's own notebook.
+
+    Today's code is tried first. Where the report is of another revision, that revision makes it
+    again; where neither can, what to fetch is said.
+    """
+    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
+        faults = ["it is of another revision of its study"]
+        made: Path | None = None
+        if is_todays:
+            made = _copy(report, Path(place) / "today")
+            faults = _recomputed(report, made, study)
+        if faults and not revisions.is_todays(body):
+            made, faults = _by_its_revision(report, body, Path(place), found, made, faults)
+            if not faults and not is_todays:
+                faults = _checked_by_its_revision(body, Path(place), made)
+        diff = _cells_diff(report, made) if faults and made else []
+        if diff and execute:
+            faults = _executed(report, study, Path(place), found)
+        elif diff:
+            faults.insert(
+                0,
+                f"{render.NOTEBOOK_FILE}: its cells are not those of the study's notebook. To see "
+                "whether it gives what the report shows, execute it in a sandbox: innolab verify "
+                "--execute",
+            )
+        found.notes += [*(["How the notebook differs:"] if diff else []), *diff]
+        found.faults += faults
+
+
+def _copy(report: Path, place: Path) -> Path:
+    """Return a folder of the report's name that holds what was recorded alone."""
+    copy = place / report.name
+    copy.mkdir(parents=True)
+    folders.copy_recorded(report, copy)
+    return copy
+
+
+def _recomputed(report: Path, made: Path, study: Study) -> list[str]:
+    try:
+        recompute.recompute(study, made)
+    except InnolabError as error:
+        return [f"{render.NOTEBOOK_FILE}: {error}"]
+    return _differences(report, made)
+
+
+def _differences(report: Path, made: Path) -> list[str]:
+    names = sorted(manifest.digests(report).keys() | manifest.digests(made).keys())
+    return same.differences(report, made, names)
+
+
+def _by_its_revision(
+    report: Path,
+    body: dict[str, Any],
+    place: Path,
+    found: Findings,
+    today: Path | None,
+    faults: list[str],
+) -> tuple[Path | None, list[str]]:
+    """Return what the report's own revision made of its runs, and how the report differs from it.
+
+    With today's libraries first: where they give the same, no others are needed.
+    """
+    made = today
+    for own_lock in [False, *([True] if revisions.has_own_lock(body) else [])]:
+        room = place / f"revision-{own_lock}"
+        room.mkdir()
+        try:
+            made = revisions.remake(report, body, room, own_lock=own_lock)
+        except revisions.UnavailableError as error:
+            return made, [*faults, f"Its own revision cannot be asked: {error}."]
+        except InnolabError as error:
+            faults = [str(error)]
+            continue
+        if not (faults := _differences(report, made)):
+            commit = body["rendered_by"]["commit"]
+            found.notes.append(f"It was checked by the innolab that rendered it, commit {commit}.")
+            break
+    return made, faults
+
+
+def _checked_by_its_revision(body: dict[str, Any], place: Path, made: Path | None) -> list[str]:
+    assert made is not None
+    try:
+        revisions.verified(made, body, place)
+    except InnolabError as error:
+        return [f"{runlog.FILE}: {error}"]
+    return []
+
+
+def _cells_diff(report: Path, made: Path) -> list[str]:
+    if not (made / render.NOTEBOOK_FILE).exists():
+        return []
+    return consistency.guarded(
+        lambda: same.cells_diff(report / render.NOTEBOOK_FILE, made / render.NOTEBOOK_FILE),
+        render.NOTEBOOK_FILE,
+    )
+
+
+def _executed(report: Path, study: Study, place: Path, found: Findings) -> list[str]:
+    """Return in what a report differs from what its own notebook gives in a sandbox."""
+    copy = _copy(report, place / "sandbox")
+    source = place / render.NOTEBOOK_FILE
+    try:
+        source.write_text(render.source_from(parsing.json_file(report / render.NOTEBOOK_FILE)))
+        sandbox.replay(study.name, copy, source, _REPLAY_LIMIT_S)
+    except (ValueError, InnolabError) as error:
+        return [f"{render.NOTEBOOK_FILE}: {error}"]
+    if not (faults := _differences(report, copy)):
+        found.notes.append(
+            "Its notebook is not the study's. Executed in a sandbox, it gives what the report "
+            "shows: whether that follows from the runs is for a reader of the notebook to judge."
+        )
+    return faults

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -12,10 +13,10 @@ from innolab.bench import Bench
 from innolab.devices import HOST, profiles
 from innolab.loads import sysbench
 from innolab.loads.insert import Load, Table
-from innolab.segments import Pace
+from innolab.segments import Checkpoint, Pace
 from innolab.server import Server
 from innolab.studies import oltp
-from innolab.study import Factors, Needs, Parameters, Study, Trial
+from innolab.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
 
 # S1: throughput of the plain table falls at 70 million rows, whose data file is about 5 GB.
 KNEE_MROWS, COMPRESSED_KNEE_MROWS = 70, 90
@@ -210,11 +211,13 @@ def _sysbench_rows(parameters: InsertParameters) -> int:
     return int(knee_bytes(parameters) / oltp.BYTES_PER_ROW)
 
 
-def settings(parameters: InsertParameters, pool_ratio: float) -> dict[str, Any]:
+def settings(
+    parameters: InsertParameters, factors: Factors, _facts: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the server variables of an arm; the pool is rounded to whole chunks."""
     alike = _sysbench_rows(parameters)
     return {
-        **oltp.pool_settings(pool_ratio, int(knee_bytes(parameters))),
+        **oltp.pool_settings(float(factors["pool_ratio"]), int(knee_bytes(parameters))),
         **oltp.flushing_settings(),
         **oltp.scaled_settings(alike),
         **oltp.redo_settings(alike),
@@ -262,7 +265,8 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     )
     bench.note("load", asdict(load))
     sizes = segments_of(parameters, keys)
-    asked, period_s = settings(parameters, pool_ratio), PERIOD_S[parameters.scale]
+    asked = settings(parameters, trial.factors, bench.dataset_facts)
+    period_s = PERIOD_S[parameters.scale]
     pace = Pace(sum(sizes), bench.say)
     with contextlib.ExitStack() as stack:
         server, done = inserting.opened(stack, bench, asked, pace, period_s)
@@ -274,11 +278,52 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
             done = inserting.inserted(bench, server, table, load, sizes, done)
         found = inserting.physical(bench, server, table, sum(sizes))
     grown = growth.measured(done, edges_mrows(parameters), rows_per_mrow(parameters))
-    knee_rows = grown["knee_mrows"] * rows_per_mrow(parameters)
-    pool = pool_ratio * knee_bytes(parameters)
-    # By the bytes that a row takes in the end.
-    at_knee = {"knee_data_ratio": knee_rows * found["leaf_bytes_per_row"] / pool}
-    return {**grown, **found, **at_knee}
+    at_knee = _data_at_knee(parameters, pool_ratio, {**grown, **found})
+    return {**grown, **found, "knee_data_ratio": at_knee}
+
+
+def _data_at_knee(
+    parameters: InsertParameters, pool_ratio: float, metrics: Mapping[str, Any]
+) -> float:
+    """Return the data over the pool where the curve falls, by the bytes that rows take at last."""
+    rows = metrics["knee_mrows"] * rows_per_mrow(parameters)
+    return float(rows * metrics["leaf_bytes_per_row"] / (pool_ratio * knee_bytes(parameters)))
+
+
+def recorded(parameters: InsertParameters, factors: Factors) -> dict[str, Any]:
+    """Return the conditions that follow from parameters and levels."""
+    names = ("threads", "rows_per_statement", "random_share")
+    return {
+        "device": {"name": factors["device"]},
+        "load": {"keys": factors["keys"], **{name: getattr(parameters, name) for name in names}},
+        "table": {"format": factors["format"], "key_block_kib": parameters.key_block_kib},
+    }
+
+
+def evidence(run: Any, series: Any) -> dict[str, Bounds]:
+    """Return the metrics that follow from the table's files, and those that the series gives.
+
+    A run that was resumed has the series of its last session alone, and one of an older innolab
+    does not say which samples are of a segment.
+    """
+    segments, table = run.conditions["segments"], run.conditions["table"]["partitions"]
+    rows = sum(one["rows"] for one in segments)
+    found = {
+        f"{name}_per_row": exactly(sum(one[name] for one in table) / rows)
+        for name in ("file_bytes", "allocated_bytes")
+    }
+    if run.conditions["pieces"]["resumed_at_rows"] or "from_s" not in segments[0]:
+        return found
+    samples = [
+        series[series["t_s"].between(one["from_s"], one["to_s"])].to_dict("records")
+        for one in segments
+    ]
+    edges = range(0, growth.BIN_MROWS * len(run.metrics["curve_per_s"]) + 1, growth.BIN_MROWS)
+    grown = growth.measured(
+        Checkpoint(rows=rows, segments=segments, samples=samples), edges, rows / edges[-1]
+    )
+    numbers = {name: value for name, value in grown.items() if not isinstance(value, list)}
+    return found | {name: exactly(value) for name, value in numbers.items()}
 
 
 STUDY = Study(
@@ -301,6 +346,9 @@ STUDY = Study(
     arms=arms,
     needs=needs,
     dataset=dataset,
+    settings=settings,
+    recorded=recorded,
+    evidence=evidence,
     trial=trial,
     checks=(
         "debug build",

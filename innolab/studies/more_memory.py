@@ -1,6 +1,7 @@
 """More memory, or a faster disk? (seeds S0 and S2, studies A and B)."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, field_validator
@@ -201,15 +202,30 @@ def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
     )
 
 
-def settings(parameters: MemoryParameters, pool_ratio: float, data: int) -> dict[str, Any]:
+def settings(
+    parameters: MemoryParameters, factors: Factors, facts: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the server variables of an arm; the pool is rounded to whole chunks."""
     rows = rows_of(parameters)
+    data = oltp.data_bytes(facts, str(factors["load"]))
     return {
-        **oltp.pool_settings(pool_ratio, data),
+        **oltp.pool_settings(float(factors["pool_ratio"]), data),
         **oltp.flushing_settings(),
         "innodb_flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
         **oltp.scaled_settings(rows),
         **oltp.redo_settings(rows),
+    }
+
+
+def recorded(parameters: MemoryParameters, factors: Factors) -> dict[str, Any]:
+    """Return the conditions that follow from parameters and levels."""
+    load = str(factors["load"])
+    asked = {"distribution": factors["distribution"], "threads": parameters.threads}
+    return {
+        "dataset": {"rows": rows_of(parameters)},
+        "device": {"name": factors["device"]},
+        "steady": {load: {"window_s": WINDOW_S[parameters.scale][load]}},
+        "sysbench": {load: {"mode": load, **asked}},
     }
 
 
@@ -218,7 +234,7 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     parameters: MemoryParameters = bench.parameters
     load = str(trial.factors["load"])
     data = oltp.data_bytes(bench.dataset_facts, load)
-    asked = settings(parameters, float(trial.factors["pool_ratio"]), data)
+    asked = settings(parameters, trial.factors, bench.dataset_facts)
     workload = Workload(
         load,
         bench.dataset_facts["rows"],
@@ -226,12 +242,12 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         str(trial.factors["distribution"]),
         seed=(parameters.seed + trial.position) % 2**20 * 1000,
     )
-    with bench.loaded_server(asked, writes=load == "read_write") as (server, ours):
+    with bench.loaded_server(asked, writes=load == "read_write") as (server, _):
         with bench.clock.stage("warm-up"):
             oltp.fill(server, load)
         times = _times(parameters, load, data / oltp.PAGE_BYTES)
         redo = oltp.redo_bytes(workload.rows)
-        return windows.measure(bench, server, ours, workload, times, redo)
+        return windows.measure(bench, server, workload, times, redo)
 
 
 _POOL_VARIABLES = frozenset({"innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size"})
@@ -257,6 +273,9 @@ STUDY = Study(
     arms=arms,
     needs=needs,
     dataset=lambda parameters: oltp.dataset(rows_of(parameters)),
+    settings=settings,
+    recorded=recorded,
+    evidence=windows.evidence,
     trial=trial,
     checks=(
         "debug build",

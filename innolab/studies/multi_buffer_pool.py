@@ -1,5 +1,7 @@
 """Full table scan with one and with several buffer pool instances (seed S3, study F)."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +11,9 @@ from innolab import datasets
 from innolab.bench import Bench
 from innolab.errors import InnolabError
 from innolab.loads import sql
+from innolab.series import PERIOD_S
 from innolab.server import Server
-from innolab.study import Factors, Needs, Parameters, Study, Trial
+from innolab.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
 
 MIB = 1024**2
 PAGE_BYTES = 16 * 1024
@@ -23,6 +26,10 @@ ROWS = {"smoke": ROWS_STEP, "quick": ORIGINAL_ROWS, "paper": ORIGINAL_ROWS}
 BYTES_PER_ROW = 155
 SYSTEM_BYTES = 900 * MIB
 SERVER_OVERHEAD_BYTES = 500 * MIB
+# CPU time is counted in hundredths of a second, and each reading may be off by some of them.
+_TICKS_S = 0.1
+# Connecting and reading counters take some hundredths of a second of the stage beside two passes.
+_AROUND_PASSES_S = 0.5
 
 TABLE = (
     "CREATE TABLE innolab.t1 (c1 INTEGER PRIMARY KEY, c2 INTEGER, dummy CHAR(100)) "
@@ -173,28 +180,74 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
     return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
 
 
-def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
-    """Start cold and scan twice, as the seed did."""
-    settings = {
-        "innodb_buffer_pool_size": str(trial.factors["buffer_pool_bytes"]),
-        "innodb_buffer_pool_instances": str(trial.factors["buffer_pool_instances"]),
-        "innodb_flush_method": str(trial.factors["flush_method"]),
+def settings(
+    _parameters: ScanParameters, factors: Factors, _facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the server variables of an arm."""
+    return {
+        "innodb_buffer_pool_size": str(factors["buffer_pool_bytes"]),
+        "innodb_buffer_pool_instances": str(factors["buffer_pool_instances"]),
+        "innodb_flush_method": str(factors["flush_method"]),
         # Smaller than the smallest pool, so that the server need not adapt it to the pool.
         "loose_innodb_buffer_pool_chunk_size": str(64 * MIB),
     }
+
+
+def recorded(parameters: ScanParameters, _factors: Factors) -> dict[str, Any]:
+    """Return the conditions that follow from the parameters."""
+    return {"dataset": {"rows": rows_of(parameters)}}
+
+
+def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
+    """Start cold and scan twice, as the seed did."""
     rows = bench.dataset_facts["rows"]
-    with bench.cold_server(settings) as server:
+    asked = settings(bench.parameters, trial.factors, bench.dataset_facts)
+    with bench.cold_server(asked) as server:
         bench.note("scan_plan", server.explain(SCAN))
         metrics: dict[str, Any] = {}
         for number in (1, 2):
             with bench.clock.stage("measured passes"):
                 metrics |= _scan_pass(server, rows, f"pass{number}")
+    return {**metrics, "pool_kept_ratio": _pool_kept(metrics, trial.factors)}
+
+
+def _pool_kept(metrics: Mapping[str, Any], factors: Factors) -> float:
+    """Return how much of the pool the second pass need not read again.
+
+    Where the table is larger than the pool, that is what the pool kept through a scan larger than
+    itself.
+    """
     kept = metrics["pass1_pages_read"] - metrics["pass2_pages_read"]
-    pool_pages = int(trial.factors["buffer_pool_bytes"]) // PAGE_BYTES
-    # Where the table is larger than the pool, what the second pass need not read again is what
-    # the pool kept through a scan larger than itself.
-    metrics["pool_kept_ratio"] = kept / pool_pages
-    return metrics
+    return float(kept / (int(factors["buffer_pool_bytes"]) // PAGE_BYTES))
+
+
+def evidence(run: Any, series: Any) -> dict[str, Bounds]:
+    """Return the metrics that follow from others, and those that the series bounds."""
+    found = {"pool_kept_ratio": exactly(_pool_kept(run.metrics, run.factors))}
+    cores = run.conditions["host"]["cores"]
+    passes_s = run.conditions["time_s"]["measured passes"]
+    sampled = {name: float(series[name].iloc[-1]) for name in ("mysqld_cpu_s", "mysqld_read_bytes")}
+    for number, other in ((1, 2), (2, 1)):
+        of = {name.removeprefix(f"pass{number}_"): value for name, value in run.metrics.items()}
+        beside = run.metrics[f"pass{other}_mysqld_cpu_s"]
+        alone_s = passes_s - run.metrics[f"pass{other}_s"]
+        missed_s = PERIOD_S * cores
+        found |= {
+            f"pass{number}_s": (alone_s - _AROUND_PASSES_S, alone_s),
+            f"pass{number}_rows_per_s": exactly(run.conditions["dataset"]["rows"] / of["s"]),
+            f"pass{number}_pages_read": exactly(sum(of["pages_read_by_instance"])),
+            f"pass{number}_kernel_cpu_s": (0, of["mysqld_cpu_s"]),
+            # The last sample is up to a period before the end; ticks are of a hundredth.
+            f"pass{number}_mysqld_cpu_s": (
+                sampled["mysqld_cpu_s"] - beside - _TICKS_S,
+                sampled["mysqld_cpu_s"] - beside + missed_s + _TICKS_S,
+            ),
+            f"pass{number}_read_bytes": (
+                sampled["mysqld_read_bytes"] * 0.99 - run.metrics[f"pass{other}_read_bytes"],
+                math.inf,
+            ),
+        }
+    return found
 
 
 def _scan_pass(server: Server, rows: int, prefix: str) -> dict[str, Any]:
@@ -229,6 +282,9 @@ STUDY = Study(
     arms=arms,
     needs=needs,
     dataset=dataset,
+    settings=settings,
+    recorded=recorded,
+    evidence=evidence,
     trial=trial,
     checks=(
         "debug build",

@@ -1,6 +1,7 @@
 """sysbench's table as a dataset, and what the studies on it have in common."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from innolab import counters, datasets
@@ -124,7 +125,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
     }
 
 
-def data_bytes(facts: dict[str, Any], load: str) -> int:
+def data_bytes(facts: Mapping[str, Any], load: str) -> int:
     """Return the size of what a load asks for, in bytes: A is the pool of this size.
 
     Reading loads use the clustered index alone; writing ones change the secondary index too.

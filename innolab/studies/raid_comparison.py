@@ -1,6 +1,7 @@
 """Which array for a database, and how much does memory change the answer? (seed S1, study D)."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -166,11 +167,14 @@ def needs(parameters: RaidParameters) -> Needs:
     )
 
 
-def settings(parameters: RaidParameters, pool_ratio: float, data: int) -> dict[str, Any]:
+def settings(
+    parameters: RaidParameters, factors: Factors, facts: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the server variables of an arm."""
     rows = rows_of(parameters)
+    data = oltp.data_bytes(facts, str(factors["load"]))
     return {
-        **oltp.pool_settings(pool_ratio, data),
+        **oltp.pool_settings(float(factors["pool_ratio"]), data),
         **oltp.flushing_settings(),
         **oltp.scaled_settings(rows),
         **oltp.redo_settings(rows),
@@ -179,11 +183,27 @@ def settings(parameters: RaidParameters, pool_ratio: float, data: int) -> dict[s
     }
 
 
+def recorded(parameters: RaidParameters, factors: Factors) -> dict[str, Any]:
+    """Return the conditions that follow from parameters and levels."""
+    device = str(factors["device"])
+    array = ARRAYS.get(device)
+    asked = {"mode": factors["load"], "distribution": factors["distribution"]}
+    levels = threads_of(parameters)
+    return {
+        "dataset": {"rows": rows_of(parameters)},
+        "device": {
+            "name": device,
+            **({"array": {"layout": array.layout, "disks": array.disks}} if array else {}),
+        },
+        "steady": {f"t{n}": {"window_s": WINDOW_S[parameters.scale]} for n in levels},
+        "sysbench": {f"t{n}": {"threads": n, **asked} for n in levels},
+    }
+
+
 def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
     """Fill the pool, then measure each number of threads in an order drawn anew each time."""
     parameters: RaidParameters = bench.parameters
     load = str(trial.factors["load"])
-    data = oltp.data_bytes(bench.dataset_facts, load)
     seed = (parameters.seed + trial.position) % 2**20 * 1000
     workload = Workload(
         load,
@@ -193,7 +213,7 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
         seed,
         OPTIONS[load],
     )
-    asked = settings(parameters, float(trial.factors["pool_ratio"]), data)
+    asked = settings(parameters, trial.factors, bench.dataset_facts)
     found: dict[str, Any] = {}
     levels = threads_of(parameters)
     with bench.loaded_server(asked, writes=load == "read_write") as (server, ours):
@@ -211,7 +231,7 @@ def trial(bench: Bench, trial: Trial) -> dict[str, Any]:
             asked_now = replace(workload, threads=threads, seed=seed + 10 * threads)
             times = _times(parameters, first=place == 0)
             name = f"t{threads}"
-            found |= windows.measure(bench, server, ours, asked_now, times, redo, name)
+            found |= windows.measure(bench, server, asked_now, times, redo, name)
     speeds = {f"fio_{kind}": value for kind, value in bench.site.speeds().items()}
     return {**found, **_kept(found, levels), **speeds}
 
@@ -258,6 +278,9 @@ STUDY = Study(
     arms=arms,
     needs=needs,
     dataset=lambda parameters: oltp.dataset(rows_of(parameters)),
+    settings=settings,
+    recorded=recorded,
+    evidence=windows.evidence,
     trial=trial,
     checks=(
         "debug build",

@@ -9,7 +9,8 @@ import pandas as pd
 
 from innolab import claims, stats, validity
 from innolab.claims import Verdict
-from innolab.runs import Result, RunSet
+from innolab.record import Result
+from innolab.runs import RunSet
 from innolab.units import bytes_text, seconds_text
 
 

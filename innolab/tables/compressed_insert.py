@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from innolab import claims, stats
 from innolab.devices import HOST, profiles
 from innolab.growth import SPANS_MROWS
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.tables import Table, Text, interval
 from innolab.tables.more_memory import devices as devices
 from innolab.units import bytes_text

@@ -8,7 +8,8 @@ from typing import Any
 from innolab import claims, knees, stats
 from innolab.devices import HOST, Calibration, profiles
 from innolab.forecast import MODES
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.studies.more_memory import LEVELS
 
 # Notebooks of older reports call `published` here.

@@ -6,7 +6,8 @@ from typing import Any
 
 from innolab import raid, stats
 from innolab.devices import HOST, MIXED_READ_SHARE
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.studies.raid_comparison import ARRAYS, LOADS, POOLS
 from innolab.tables import Table, Text, host_facts, interval
 from innolab.units import bytes_text

@@ -1,6 +1,7 @@
 """Threats to validity, written from what the runs recorded."""
 
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.tables import Text
 from innolab.units import bytes_text
 

@@ -2,7 +2,8 @@
 
 from innolab.devices import HOST
 from innolab.growth import BIN_MROWS
-from innolab.runs import Run, RunSet
+from innolab.record import Run
+from innolab.runs import RunSet
 from innolab.studies import oltp
 from innolab.studies.compressed_insert import END_MROWS, KNEE_BYTES, KNEE_MROWS, PERIOD_S
 from innolab.tables import Text

@@ -1,0 +1,99 @@
+"""Compute again all that a report shows, by the study's own notebook source, in this process.
+
+Nothing of the report is executed: its runs, series and variables are read as data, and the cells
+are those of the project's notebook. `render` executes the same cells in a kernel, by papermill, so
+that JupyterLab and a report show the same; here there is no kernel to wait for.
+"""
+
+import ast
+import contextlib
+import io
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from innolab.errors import InnolabError
+from innolab.plans import Plan
+from innolab.report import render
+from innolab.study import Study
+
+
+def recompute(study: Study, folder: Path) -> None:
+    """Write verdicts, notebook, figures and page into a folder that holds what was recorded.
+
+    Raises
+    ------
+    InnolabError
+        Where the notebook cannot be computed on these runs; names the cell and its error.
+    """
+    render.complete(study, folder, lambda plan: _executed(render.source_of(study), plan, folder))
+
+
+def _executed(source: Path, plan: Plan, folder: Path) -> Any:
+    """Return the notebook of a source with its outputs, as papermill would leave it."""
+    from papermill.iorw import load_notebook_node
+    from papermill.parameterize import parameterize_notebook
+
+    notebook = parameterize_notebook(
+        load_notebook_node(str(source)), plan.parameters, kernel_name="python3", language="python"
+    )
+    names: dict[str, Any] = {"__name__": "__main__"}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    with _inside(folder), render.replaying():
+        for number, cell in enumerate(code, 1):
+            # These cells only assign what the plan holds, and are never run.
+            if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", [])):
+                names |= plan.parameters
+                outputs = []
+            else:
+                outputs = _run(cell.source, names, number)
+            cell.outputs, cell.execution_count = outputs, number
+    return render.timeless(notebook)
+
+
+def _run(source: str, names: dict[str, Any], number: int) -> list[Any]:
+    """Execute a cell and return its outputs: what it printed, and the value of its last line."""
+    body = ast.parse(source).body
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            exec(compile(ast.Module(body, []), f"cell {number}", "exec"), names)
+            value = (
+                eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
+                if isinstance(last, ast.Expr)
+                else None
+            )
+            shown = _formatted(value)
+    except Exception as error:
+        raise InnolabError(
+            f"cell {number} of the study's notebook fails on these runs: "
+            f"{type(error).__name__}: {str(error)[:300]}"
+        ) from None
+    text = printed.getvalue()
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text=text)] if text else []
+    if value is not None:
+        outputs.append(nbformat.v4.new_output("execute_result", data=shown, execution_count=number))
+    return outputs
+
+
+def _formatted(value: Any) -> Mapping[str, Any]:
+    """Return a value as Jupyter shows it, by media type."""
+    from IPython.core.formatters import DisplayFormatter
+
+    shown, _ = DisplayFormatter().format(value)
+    return shown
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

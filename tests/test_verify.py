@@ -1,0 +1,479 @@
+"""An author who edits a report, renders it anew and seals it again is found, or it is said why not.
+
+The report under attack is rendered here by the code under test from the runs of a reference, once;
+each attack works on a copy of it.
+"""
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from innolab import studies
+from innolab.errors import InnolabError, InputError
+from innolab.figures import svg
+from innolab.plans import Plan
+from innolab.record import SCHEMA, Run
+from innolab.report import folders, manifest, recompute, render, same
+from innolab.report.verify import _sealed, verify
+from innolab.runlog import RunLog, Session
+from innolab.study import check_parameters
+
+Body = dict[str, Any]
+_RUNS = "runs.jsonl"
+
+
+def _reference(study: str) -> Path:
+    return sorted((ROOT / "reports" / study).glob(f"*/{folders.MANIFEST_FILE}"))[-1].parent
+
+
+def _seal(report: Path, render_it: bool = True) -> None:
+    """Render and seal a report again, as an author can who has innolab at hand."""
+    study = studies.find(Plan.read(report).study)
+    if render_it:
+        # Where runs of the plan are missing, nothing can be rendered: what was shown stays.
+        with contextlib.suppress(InnolabError):
+            recompute.recompute(study, report)
+    old = json.loads((report / folders.MANIFEST_FILE).read_text())
+    runs, _ = RunLog(report / _RUNS).load()
+    # Another name, since sealing renames the folder.
+    begun = report.rename(report.with_name(report.name + folders.UNFINISHED))
+    manifest.seal(study, begun, runs, old["time_s"], old["rendered_from"])
+
+
+def _bound(report: Path) -> None:
+    """Write the runs of an older innolab as today's writes them: in one session, line by line."""
+    log = RunLog(report / _RUNS)
+    runs, _ = log.load()
+    plan = Plan.read(report)
+    study = studies.find(plan.study)
+    parameters = check_parameters(study, plan.parameters)
+    log.path.unlink()
+    log.begin(
+        Session(
+            began_at=datetime.datetime.fromisoformat(runs[0].started_at),
+            plan_sha256=plan.sha256(study),
+            claims_sha256="0" * 64,
+            trials=len(runs),
+            blocks=study.blocks(parameters),
+            innolab={},
+        )
+    )
+    for run in runs:
+        log.append(run)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give a report of a study that was rendered and sealed by the code under test."""
+
+    @functools.cache
+    def made(name: str) -> Path:
+        kept = _reference(name)
+        report = tmp_path_factory.mktemp(name) / kept.name
+        shutil.copytree(kept, report)
+        _bound(report)
+        _seal(report)
+        return report
+
+    return made
+
+
+@pytest.fixture
+def report(sound: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of a sound report of the smallest study."""
+    copy = tmp_path / sound("multi-buffer-pool").name
+    shutil.copytree(sound("multi-buffer-pool"), copy)
+    return copy
+
+
+def _rewritten(report: Path, change: Callable[[list[Body]], None]) -> None:
+    """Change the runs and write their log anew, every line bound to the one before it."""
+    log = RunLog(report / _RUNS)
+    lines = [json.loads(line) for line in log.path.read_text().splitlines()]
+    session = lines[0]
+    runs = [{k: v for k, v in body.items() if k != "before"} for body in lines[1:]]
+    change(runs)
+    log.path.unlink()
+    log.begin(Session.model_validate(session["session"]))
+    for body in runs:
+        log.append(Run.from_body(body))
+
+
+def _swap_arms(runs: list[Body]) -> None:
+    """Exchange the labels of two arms in every block; what was set stays as it was."""
+    for block in {run["block"] for run in runs}:
+        one, other = (
+            next(r for r in runs if r["block"] == block and r["factors"]["server"] == "mysql-9.7"
+                 and r["factors"]["case"] == case)
+            for case in ("2G-8", "128M-1")
+        )  # fmt: skip
+        one["factors"], other["factors"] = other["factors"], one["factors"]
+        one["trial"], other["trial"] = other["trial"], one["trial"]
+        one["series"], other["series"] = other["series"], one["series"]
+
+
+def _ended_before(runs: list[Body]) -> None:
+    runs[3]["started_at"], runs[3]["ended_at"] = runs[3]["ended_at"], runs[3]["started_at"]
+
+
+def _years_apart(runs: list[Body]) -> None:
+    for run in runs[20:]:
+        for name in ("started_at", "ended_at"):
+            run[name] = f"{int(run[name][:4]) + 3}{run[name][4:]}"
+
+
+def _overlapping(runs: list[Body]) -> None:
+    runs[4]["started_at"] = runs[3]["started_at"]
+
+
+def _faster(runs: list[Body]) -> None:
+    """Halve the time of a pass, and what follows from it."""
+    for run in runs:
+        if run["factors"]["case"] == "2G-8":
+            run["metrics"]["pass1_s"] /= 2
+            run["metrics"]["pass1_rows_per_s"] *= 2
+
+
+def _slower(runs: list[Body]) -> None:
+    for run in runs:
+        run["metrics"]["pass2_s"] *= 1.5
+
+
+def _zero_digest(runs: list[Body]) -> None:
+    for run in runs:
+        run["conditions"]["build"]["sha256"] = "0" * 64
+
+
+def _another_host(runs: list[Body]) -> None:
+    runs[7]["conditions"]["host"]["memory_bytes"] *= 2
+
+
+def _another_base(runs: list[Body]) -> None:
+    runs[7]["conditions"]["requested"]["innodb_io_capacity"] = "20000"
+
+
+def _another_dataset(runs: list[Body]) -> None:
+    runs[0]["conditions"]["dataset"]["rows"] //= 2
+
+
+def _kinder_check(runs: list[Body]) -> None:
+    runs[0]["conditions"]["usage"]["steal_share"] = 0.5
+
+
+def _pages(runs: list[Body]) -> None:
+    for run in runs:
+        run["metrics"]["pass2_pages_read"] = 0
+
+
+def _without_a_block(runs: list[Body]) -> None:
+    last = max(run["block"] for run in runs)
+    runs[:] = [run for run in runs if run["block"] < last]
+
+
+def _failed_ones_dropped(runs: list[Body]) -> None:
+    del runs[11]
+
+
+_OF_RUNS: dict[str, tuple[Callable[[list[Body]], None], str]] = {
+    "labels of two arms swapped": (_swap_arms, "its arm asks for"),
+    "a run ends before it begins": (_ended_before, "ends before it begins"),
+    "runs are years apart": (_years_apart, "after what comes before it"),
+    "runs overlap": (_overlapping, "begins before what comes before it"),
+    "a pass twice as fast": (_faster, "the rest of its record gives"),
+    "a pass slower": (_slower, "the rest of its record gives"),
+    "a build digest of zeros": (_zero_digest, "with 0000000000000000"),
+    "the host changes within a session": (_another_host, "its host differs in memory_bytes"),
+    "one arm has another base setting": (_another_base, "innodb_io_capacity"),
+    "one run on another dataset": (_another_dataset, "dataset rows is 5000000"),
+    "a condition that its check forbids": (_kinder_check, "checks of trial"),
+    "pages read that its instances do not add up to": (_pages, "pass2_pages_read"),
+    "a block cut off": (_without_a_block, "are not those of the plan"),
+    "a run left out": (_failed_ones_dropped, "are not those of the plan"),
+}
+
+
+@pytest.mark.parametrize("attack", _OF_RUNS)
+def test_runs_that_were_edited_are_found_though_all_was_rendered_and_sealed_anew(
+    report: Path, attack: str
+) -> None:
+    change, says = _OF_RUNS[attack]
+    _rewritten(report, change)
+    _seal(report)
+    found = "\n".join(verify(report).faults)
+    assert says in found
+    assert _RUNS in found
+
+
+def test_a_sound_report_holds_and_is_said_to_be_unsigned(report: Path) -> None:
+    found = verify(report)
+    assert found.faults == []
+    assert any("unsigned" in note.lower() for note in found.notes)
+
+
+def test_a_plan_made_smaller_after_the_session_began_is_found(report: Path) -> None:
+    _rewritten(report, _without_a_block)
+    plan = json.loads((report / "plan.json").read_text())
+    plan["parameters"]["replicates"] -= 1
+    (report / "plan.json").write_text(json.dumps(plan, indent=1) + "\n")
+    _seal(report)
+    assert "began with 50 trials in 5 blocks" in "\n".join(verify(report).faults)
+
+
+def test_a_line_dropped_from_the_log_is_found(report: Path) -> None:
+    path = report / _RUNS
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:5], *lines[6:]]))
+    _seal(report)
+    assert "line 6 does not follow the line before it" in "\n".join(verify(report).faults)
+
+
+def _a_cell(report: Path, change: Callable[[Any], None]) -> None:
+    """Change the notebook of a report, execute it, and seal what it gives."""
+    path = report / render.NOTEBOOK_FILE
+    source = path.with_name("source.ipynb")
+    notebook = json.loads(render.source_from(json.loads(path.read_text())))
+    change(notebook["cells"])
+    source.write_text(json.dumps(notebook))
+    render.render(studies.find(Plan.read(report).study), report, source)
+    source.unlink()
+    _seal(report, render_it=False)
+
+
+def test_a_cell_that_divides_by_ten_is_found_and_shown(report: Path) -> None:
+    def divide(cells: list[Any]) -> None:
+        cell = next(c for c in cells if "measure()" in "".join(c["source"]))
+        cell["source"] = "".join(cell["source"]).replace(
+            "book.measure()", "book.measure()\nfor run in runs.runs: run.metrics['pass1_s'] /= 10"
+        )
+
+    _a_cell(report, divide)
+    found = verify(report)
+    assert any("its cells are not those of the study's notebook" in f for f in found.faults)
+    assert any(note.startswith("+") and "/= 10" in note for note in found.notes)
+
+
+def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(report: Path) -> None:
+    def script(cells: list[Any]) -> None:
+        cells[0]["source"] = "".join(cells[0]["source"]) + "\n<script>alert(1)</script>"
+
+    _a_cell(report, script)
+    assert any("alert(1)" in note for note in verify(report).notes)
+    page = (report / "index.html").read_text()
+    [policy] = re.findall(r'<meta content="([^"]*)" http-equiv="Content-Security-Policy"', page)
+    assert "script-src 'sha256-" in policy
+    assert "unsafe-inline'; img" in policy
+    assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+
+
+def _series(report: Path) -> Path:
+    return report / "series" / "0007.parquet"
+
+
+def _doubled(report: Path, of_time: bool) -> None:
+    frame = pd.read_parquet(_series(report))
+    names = [name for name in frame.columns if of_time or name != "t_s"]
+    frame[names] *= 2
+    frame.to_parquet(_series(report), index=False)
+
+
+@pytest.mark.parametrize("of_time", [False, True])
+@pytest.mark.parametrize(
+    "study", ["multi-buffer-pool", "raid-comparison", "compressed-insert", "more-memory"]
+)
+def test_a_series_doubled_is_found(
+    sound: Callable[[str], Path], tmp_path: Path, study: str, of_time: bool
+) -> None:
+    report = tmp_path / sound(study).name
+    shutil.copytree(sound(study), report)
+    _doubled(report, of_time)
+    _seal(report, render_it=False)
+    assert any("0007" in fault or "trial 7:" in fault for fault in verify(report).faults)
+
+
+def _variables(report: Path) -> None:
+    """Let a server say of itself what its arm asks for, under the digest that this gives."""
+    path = sorted((report / "variables").iterdir())[0]
+    body = json.loads(path.read_text())
+    body["innodb_buffer_pool_size"] = str(2 * int(body["innodb_buffer_pool_size"]))
+    text = json.dumps(body, indent=0, sort_keys=True) + "\n"
+    path.write_text(text)
+
+
+def _variables_renamed(report: Path) -> None:
+    old = sorted((report / "variables").iterdir())[0]
+    _variables(report)
+    new = manifest.digest(old)[:16]
+    old.rename(old.with_name(f"{new}.json"))
+
+    def rename(runs: list[Body]) -> None:
+        for run in runs:
+            if run["conditions"]["variables"] == old.stem:
+                run["conditions"]["variables"] = new
+
+    _rewritten(report, rename)
+
+
+def _foreign_series(report: Path) -> None:
+    shutil.copy(_series(report), report / "series" / "9999.parquet")
+
+
+def _no_series(report: Path) -> None:
+    def drop(runs: list[Body]) -> None:
+        runs[2]["series"] = None
+
+    (report / "series" / f"{2:04d}.parquet").unlink(missing_ok=True)
+    _rewritten(report, drop)
+
+
+_OF_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "variables that are not those of their digest": (_variables, "is not the digest"),
+    "variables that contradict the arm": (_variables_renamed, "checks of trial"),
+    "a series of no run": (_foreign_series, "series/9999.parquet: no run has it"),
+    "a series taken away": (_no_series, "has no series"),
+}
+
+
+@pytest.mark.parametrize("attack", _OF_FILES)
+def test_what_goes_with_the_runs_is_held_against_them(report: Path, attack: str) -> None:
+    change, says = _OF_FILES[attack]
+    change(report)
+    _seal(report, render_it=False)
+    assert says in "\n".join(verify(report).faults)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../elsewhere.parquet", "series/../x.parquet"])
+def test_a_series_elsewhere_is_refused(report: Path, name: str) -> None:
+    path = report / _RUNS
+    path.write_text(path.read_text().replace("series/0007.parquet", name))
+    body = json.loads((report / folders.MANIFEST_FILE).read_text())
+    body["files"] = manifest.digests(report)
+    body["seal"] = manifest.seal_of(body)
+    (report / folders.MANIFEST_FILE).write_text(json.dumps(body))
+    [fault] = verify(report).faults
+    assert "is damaged" in fault
+
+
+def test_a_manifest_with_a_key_twice_is_refused(report: Path) -> None:
+    path = report / folders.MANIFEST_FILE
+    path.write_text(path.read_text().replace('"schema": 1,', '"schema": 1, "schema": 1,', 1))
+    with pytest.raises(InputError, match="the key 'schema' appears twice"):
+        verify(report)
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_a_link_or_a_pipe_is_refused(report: Path, tmp_path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(report / "extra")
+    elif kind == "link":
+        moved = (report / "verdicts.json").rename(tmp_path / "verdicts.json")
+        (report / "verdicts.json").symlink_to(moved)
+    else:
+        moved = (report / "series").rename(tmp_path / "series")
+        (report / "series").symlink_to(moved)
+    [fault] = verify(report).faults
+    assert "it is a link" in fault or "neither a file nor a folder" in fault
+
+
+def _made_of(report: Path) -> list[str]:
+    """Return the files that are made from the runs."""
+    names = manifest.digests(report)
+    return [n for n in names if n.split("/")[0].split(".")[0] not in
+            ("runs", "plan", "series", "variables")]  # fmt: skip
+
+
+def _one_digit_more(text: str, drawn: random.Random) -> str:
+    """Return the text with one of its visible digits changed by one."""
+    places = [m.start() for m in re.finditer(r"\d", text)]
+    at = drawn.choice(places)
+    return text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :]
+
+
+def _digit_in_picture(path: Path) -> None:
+    """Paint over a small part of a picture, as a changed digit would."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        painted = picture.copy()
+    painted.paste((0, 0, 0), (50, 50, 56, 58))
+    painted.save(path)
+
+
+def test_a_digit_changed_in_anything_that_is_shown_is_found(report: Path) -> None:
+    sound_bytes = {name: (report / name).read_bytes() for name in _made_of(report)}
+    made = report.parent / "made" / report.name
+    made.mkdir(parents=True)
+    folders.copy_recorded(report, made)
+    recompute.recompute(studies.find("multi-buffer-pool"), made)
+    drawn = random.Random(7)
+    for name, kept in sound_bytes.items():
+        for _ in range(1 if name.endswith(".png") else 25):
+            if name.endswith(".png"):
+                _digit_in_picture(report / name)
+            else:
+                (report / name).write_text(_one_digit_more(kept.decode(), drawn))
+            found = same.differences(report, made, sorted(sound_bytes))
+            changed = (report / name).read_bytes()
+            (report / name).write_bytes(kept)
+            # A hundredth of a pixel cannot be seen, and is what processors may differ by.
+            assert found or _is_unseen(kept, changed), f"{name}: {drawn.getstate()[1][:2]}"
+            assert all(fault.startswith(name) for fault in found)
+
+
+def _is_unseen(kept: bytes, changed: bytes) -> bool:
+    """Return whether nothing but a coordinate changed, by a hundredth of a pixel."""
+    texts = [text.decode().replace('\\"', '"').replace("\\n", "\n") for text in (kept, changed)]
+    (one, here), (other, there) = map(svg.split, texts)
+    return one == other and max(abs(a - b) for a, b in zip(here, there, strict=True)) <= 0.011
+
+
+def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
+    sound: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The seal alone finds them: 2,000 changes over all studies and all kinds of files."""
+    drawn = random.Random(11)
+    kinds: dict[str, int] = {}
+    for study in studies.NAMES:
+        report = tmp_path / study / sound(study).name
+        shutil.copytree(sound(study), report)
+        body = manifest.read(report)
+        whole = manifest.digests(report)
+        paths = [p for p in report.rglob("*") if p.is_file()]
+        for number in range(500):
+            suffix = drawn.choice(sorted({p.suffix for p in paths}))
+            path = drawn.choice([p for p in paths if p.suffix == suffix])
+            kept = path.read_bytes()
+            at = drawn.randrange(len(kept))
+            changed = bytearray(kept)
+            changed[at] ^= 1 << drawn.randrange(8)
+            path.write_bytes(bytes(changed))
+            if path.name == folders.MANIFEST_FILE:
+                try:
+                    found = bool(_sealed(report, manifest.read(report)))
+                except InputError:
+                    found = True
+            else:
+                found = manifest.digest(path) != whole[str(path.relative_to(report))]
+            path.write_bytes(kept)
+            assert found, f"{path.relative_to(report)}, byte {at} ({number})"
+            kinds[suffix] = kinds.get(suffix, 0) + 1
+        assert _sealed(report, body) == []
+    assert sum(kinds.values()) == 2000
+    assert set(kinds) >= {".png", ".svg", ".csv", ".md", ".json", ".jsonl", ".html", ".parquet"}
+
+
+def test_the_schema_of_runs_is_named_in_the_manifest(report: Path) -> None:
+    body = manifest.read(report)
+    assert body["record_schema"] == SCHEMA
+    assert body["study_revision"] == studies.find("multi-buffer-pool").revision
