@@ -6,7 +6,18 @@ import os
 import time
 from pathlib import Path
 
-from innolab import arrays, builds, claims, datasets, disk, machine, observe, runlog, segments, tools
+from innolab import (
+    arrays,
+    builds,
+    claims,
+    datasets,
+    disk,
+    machine,
+    observe,
+    runlog,
+    segments,
+    tools,
+)
 from innolab.arrays import Arrays
 from innolab.builds import Build, Unavailable
 from innolab.clock import Clock

@@ -55,11 +55,14 @@ class Plan:
         if not path.exists():
             raise InputError(f"{folder} holds no {PLAN_FILE}, so it is no innolab report.")
         try:
-            return _Checked.validate_python(parsing.json_file(path))
+            found = _Checked.validate_python(parsing.json_file(path))
+            if not isinstance(found.parameters.get("scale"), str):
+                raise ValueError("its parameters name no scale")
+            return found
         except ValueError as error:
-            reason = str(error).splitlines()[0]
             raise InputError(
-                f"{path} is damaged ({reason}). Move its folder away, or take it from its source."
+                f"{path} is damaged ({parsing.reason(error)}). Move its folder away, or take it "
+                "from its source."
             ) from None
 
     def asking(self, study: Study, given: Mapping[str, Any]) -> "Plan":
@@ -71,7 +74,8 @@ class Plan:
             Where a parameter would need other runs, or is wrong.
         """
         check_parameters(study, {**self.parameters, **given})
-        changed = {k: v for k, v in given.items() if self.parameters[k] != v}
+        known = self.parameters
+        changed = {k: v for k, v in given.items() if k not in known or known[k] != v}
         if others := sorted(changed.keys() - study.question_parameters):
             may = ", ".join(sorted(study.question_parameters)) or "none"
             raise InputError(

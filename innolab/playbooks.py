@@ -35,11 +35,14 @@ def ask(inventory: Path, host: str, expression: str) -> Any:
     Raises
     ------
     PlaybookError
-        Where the inventory cannot be read, or a variable is not there.
+        Where the inventory cannot be read, a variable is not there, or what is named is not one
+        host.
     """
     message = ["-m", "ansible.builtin.debug", "-a", f"msg={{{{ {expression} }}}}"]
-    [result] = _results("ansible", host, "-i", str(inventory), *message)
-    return result["msg"]
+    results = _results("ansible", host, "-i", str(inventory), *message)
+    if len(results) != 1:
+        raise PlaybookError(f"'{host}' is {len(results)} hosts there, and one is needed")
+    return results[0].get("msg")
 
 
 def _results(program: str, *words: str) -> list[dict[str, Any]]:
@@ -58,6 +61,8 @@ def _results(program: str, *words: str) -> list[dict[str, Any]]:
         },
         capture_output=True,
         text=True,
+        # A variable may hold any bytes.
+        errors="replace",
         cwd=FOLDER,
     )
     results = _tasks(done.stdout)
@@ -69,9 +74,10 @@ def _results(program: str, *words: str) -> list[dict[str, Any]]:
 def _tasks(told: str) -> list[dict[str, Any]]:
     try:
         plays = json.loads(told[told.index("{") :])["plays"]
-    except ValueError:
+        hosts = [task["hosts"] for play in plays for task in play["tasks"]]
+        return [dict(result) for named in hosts for result in named.values()]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
-    return [result for play in plays for task in play["tasks"] for result in task["hosts"].values()]
 
 
 def _reason(results: Sequence[Mapping[str, Any]]) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from innolab import parsing
 from innolab.errors import InnolabError
@@ -86,9 +86,9 @@ class RunLog:
                 body = parsing.from_json(line)
                 before = body.pop(_BEFORE, None) if isinstance(body, dict) else None
                 yield Entry(number, _content(body), _digest(line), before)
-            except (ValueError, ValidationError) as error:
+            except ValueError as error:
                 raise InnolabError(
-                    f"Line {number} of {self.path} is damaged ({str(error).splitlines()[0]}). "
+                    f"Line {number} of {self.path} is damaged ({parsing.reason(error)}). "
                     "A crash can only tear the last line: this file was changed by hand or by "
                     "the disk. Restore it, or move its folder away and measure anew."
                 ) from None

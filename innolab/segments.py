@@ -7,6 +7,7 @@ so.
 
 import hashlib
 import json
+import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from innolab import files
+from pydantic import BaseModel, ConfigDict
+
+from innolab import files, parsing
 from innolab.errors import InputError
 from innolab.units import seconds_text
 
@@ -136,6 +139,16 @@ def settle(report: Path, recorded: Collection[str]) -> None:
         file.unlink()
 
 
+class _Body(BaseModel):
+    """What a journal's file must hold."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    trial: str
+    place: str
+    checkpoint: Checkpoint | None
+
+
 def _body(file: Path) -> dict[str, Any] | None:
     """Return what a journal's file holds, or None where there is none.
 
@@ -144,12 +157,14 @@ def _body(file: Path) -> dict[str, Any] | None:
     InputError
         Where it is damaged, which no crash of ours can do.
     """
-    if not file.exists():
+    if not os.path.lexists(file):
         return None
     try:
-        body: dict[str, Any] = json.loads(file.read_text())
-        return {name: body[name] for name in ("trial", "place", "checkpoint")}
-    except (ValueError, KeyError):
+        text = parsing.read_text(file)
+        body: dict[str, Any] = parsing.from_json(text)
+        _Body.model_validate_json(text)
+        return body
+    except ValueError:
         raise InputError(
             f"{file} is damaged: it was changed by hand or by the disk. Remove it, and the trial "
             "that it tells of starts again."
@@ -167,7 +182,11 @@ def _named(place: Path) -> bool:
     owner = place / _OWNER
     if not owner.exists():
         return False
-    body = _body(Path(owner.read_text()) / FILE)
+    try:
+        report = parsing.read_text(owner)
+    except ValueError:
+        return True  # Whose it is cannot be read: it is not ours to remove.
+    body = _body(Path(report) / FILE)
     return body is not None and body["place"] == place.name
 
 

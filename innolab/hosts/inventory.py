@@ -1,21 +1,86 @@
-"""Hosts of an Ansible inventory: how ssh reaches them, and which disks innolab may have there."""
+"""Hosts of an Ansible inventory: how ssh reaches them, and which disks innolab may have there.
 
+An inventory is trusted as a playbook is: its values may look things up by running commands. What is
+checked here is that it holds what we need, and that nobody runs a program without knowing it.
+"""
+
+import itertools
+import os
+import re
 import shlex
+import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from innolab.errors import InputError
 from innolab.hosts.ssh import Address
 from innolab.playbooks import FOLDER, PlaybookError, ask
+from innolab.study import shown
+
+# Set to 1 by who has a program as inventory and wants it run.
+PROGRAMS_ALLOWED = "INNOLAB_EXECUTABLE_INVENTORY"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_GROUPS = ("all", "ungrouped")
+_MOST_FILES = 1000
+_MOST_FAULTS = 3
+_MOST_QUOTED = 600
 
 _ASKED = """{
-  'known': inventory_hostname in groups['database_hosts'] | default([]),
-  'host': ansible_host | default(inventory_hostname), 'port': ansible_port | default(22),
-  'user': ansible_user | default('root'), 'key': ansible_ssh_private_key_file | default(none),
-  'options': ansible_ssh_common_args | default(''), 'disks': storage_disks | default([]),
-  'disk_iops': storage_disk_iops | default(none), 'emulator': emulator_pid | default(none),
-  'accelerator': emulator_accelerator | default(none)
+  'inventory_hostname': inventory_hostname,
+  'is_database_host': inventory_hostname in groups['database_hosts'] | default([]),
+  'ansible_host': ansible_host | default(inventory_hostname),
+  'ansible_port': ansible_port | default(22), 'ansible_user': ansible_user | default('root'),
+  'ansible_ssh_private_key_file': ansible_ssh_private_key_file | default(none),
+  'ansible_ssh_common_args': ansible_ssh_common_args | default(''),
+  'storage_disks': storage_disks | default([]),
+  'storage_disk_iops': storage_disk_iops | default(none),
+  'emulator_pid': emulator_pid | default(none),
+  'emulator_accelerator': emulator_accelerator | default(none)
 }"""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("should be printable text")
+    return text
+
+
+def _words(text: Any) -> list[str]:
+    if not isinstance(text, str):
+        raise ValueError("should be text, as on a command line")
+    return shlex.split(text)
+
+
+Text = Annotated[str, AfterValidator(_printable)]
+
+
+class Disk(BaseModel):
+    """A disk that innolab may have, as the playbooks take it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Text = Field(min_length=1)
+    serial: Text = Field(min_length=1)
+    size_bytes: int = Field(gt=0)
+
+
+class Variables(BaseModel):
+    """What an inventory says of a host, each by the name that it has there."""
+
+    inventory_hostname: Text
+    is_database_host: bool
+    ansible_host: Text = Field(min_length=1)
+    ansible_port: int = Field(ge=1, le=65535)
+    ansible_user: Text = Field(min_length=1)
+    ansible_ssh_private_key_file: Text | None
+    ansible_ssh_common_args: Annotated[tuple[Text, ...], BeforeValidator(_words)]
+    storage_disks: list[Disk]
+    storage_disk_iops: float | None = Field(gt=0, allow_inf_nan=False)
+    emulator_pid: int | None = Field(gt=0)
+    emulator_accelerator: Text | None
 
 
 class Named(NamedTuple):
@@ -44,35 +109,152 @@ def find(inventory: str, name: str) -> Named:
     Raises
     ------
     InputError
-        Where there is no such inventory, or it has no such host, or no key where it names one.
+        Where there is no such inventory, it has no such host, it is a program, what it says of the
+        host cannot be used, or there is no key where it names one.
     """
-    path = Path(inventory) if "/" in inventory else FOLDER / "inventories" / inventory
-    if not path.exists():
-        known = ", ".join(sorted(p.name for p in (FOLDER / "inventories").iterdir()))
+    if not _NAME.fullmatch(name) or name in _GROUPS:
         raise InputError(
-            f"There is no inventory '{inventory}'. There are: {known}; or give a path. Nothing was "
-            "changed."
+            f"{shown(name)} does not name one host. Give the name of a host as the inventory has "
+            "it: letters, digits, '_', '.' and '-', the first a letter or a digit; no pattern and "
+            "no group. Nothing was changed."
         )
+    path = _path(inventory)
     try:
         told = ask(path, name, " ".join(_ASKED.split()))
     except PlaybookError as failure:
+        said = " ".join(str(failure).split())[:_MOST_QUOTED]
         raise InputError(
-            f"The inventory {inventory} says nothing of the host '{name}': {failure}. Nothing was "
-            "changed."
+            f"The inventory {shown(inventory)} says nothing of the host '{name}': {said}. Nothing "
+            "was changed."
         ) from None
-    if not told["known"]:
+    found = _variables(told, inventory, name)
+    _require_reachable(found, inventory, name)
+    return _named(found, path)
+
+
+def _require_reachable(found: Variables, inventory: str, name: str) -> None:
+    """Raise InputError where an inventory's host is none for databases, or its key is not there."""
+    if found.inventory_hostname != name or not found.is_database_host:
         raise InputError(
-            f"The host '{name}' is not in the group database_hosts of the inventory {inventory}. "
-            "Nothing was changed."
+            f"The host '{name}' is not in the group database_hosts of the inventory "
+            f"{shown(inventory)}. Nothing was changed."
         )
-    key = told["key"]
-    if key and not Path(key).expanduser().exists():
+    key = found.ansible_ssh_private_key_file
+    if key and not _is_there(key):
         raise InputError(
-            f"There is no ssh key {key}, which the inventory {inventory} names for '{name}'. "
-            "Nothing was changed."
+            f"There is no ssh key {key[:_MOST_QUOTED]}, which the inventory {shown(inventory)} "
+            f"names for '{name}'. Nothing was changed."
         )
-    options = tuple(shlex.split(told["options"]))
-    address = Address(name, told["host"], int(told["port"]), told["user"], key, options)
-    return Named(
-        address, path, *(told[name] for name in ("disks", "disk_iops", "emulator", "accelerator"))
+
+
+def _is_there(key: str) -> bool:
+    try:
+        return Path(key).expanduser().exists()
+    except (OSError, RuntimeError):  # Too long for a path, or in the home of a user who is none.
+        return False
+
+
+def _named(found: Variables, path: Path) -> Named:
+    address = Address(
+        found.inventory_hostname,
+        found.ansible_host,
+        found.ansible_port,
+        found.ansible_user,
+        found.ansible_ssh_private_key_file,
+        found.ansible_ssh_common_args,
     )
+    return Named(
+        address,
+        path,
+        [disk.model_dump() for disk in found.storage_disks],
+        found.storage_disk_iops,
+        found.emulator_pid,
+        found.emulator_accelerator,
+    )
+
+
+def _path(inventory: str) -> Path:
+    """Return where an inventory lies, once nothing in it is a program or would block.
+
+    Raises
+    ------
+    InputError
+        Where there is none, or Ansible would not only read it.
+    """
+    # Absolute, as Ansible runs in another folder.
+    path = Path(inventory).absolute() if "/" in inventory else FOLDER / "inventories" / inventory
+    # A comma makes it a list of hosts for Ansible.
+    is_name = "/" in inventory or _NAME.fullmatch(inventory)
+    if not is_name or "," in inventory or not os.path.lexists(path):
+        known = ", ".join(sorted(p.name for p in (FOLDER / "inventories").iterdir()))
+        raise InputError(
+            f"There is no inventory {shown(inventory)}. There are: {known}; or give a path. "
+            "Nothing was changed."
+        )
+    files = list(itertools.islice(_files(path), _MOST_FILES + 1))
+    if not files or len(files) > _MOST_FILES:
+        many = f"more than {_MOST_FILES:,} files" if files else "no file"
+        raise InputError(
+            f"The inventory {shown(inventory)} is a folder that holds {many}. Name an inventory's "
+            "file, or a folder of such files. Nothing was changed."
+        )
+    for file in files:
+        if why := _why_not(file):
+            raise InputError(f"{shown(str(file))} cannot be an inventory: {why}")
+    return path
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Give the files of an inventory, be it one or a folder of them."""
+    if not path.is_dir():
+        yield path
+        return
+    for folder, inside, names in os.walk(path, followlinks=True):
+        # As Ansible, which passes over hidden ones, such as git's hooks.
+        inside[:] = [name for name in inside if not name.startswith(".")]
+        yield from (Path(folder, name) for name in names if not name.startswith("."))
+
+
+def _why_not(file: Path) -> str | None:
+    """Return why Ansible should not be given a file, and what to do about it; None where it may."""
+    try:
+        mode = file.stat().st_mode
+    except OSError as error:
+        return f"it leads nowhere ({error.strerror}). Mend it or remove it. Nothing was changed."
+    if not stat.S_ISREG(mode):
+        return "it is no regular file. Name a YAML or INI file. Nothing was changed."
+    if os.access(file, os.X_OK) and os.environ.get(PROGRAMS_ALLOWED) != "1":
+        return (
+            "it is executable, so Ansible would execute it. Take that from it (chmod -x), name a "
+            f"YAML inventory, or set {PROGRAMS_ALLOWED}=1 where it is a program that you trust. "
+            "Nothing was changed or executed."
+        )
+    return None
+
+
+def _variables(told: Any, inventory: str, name: str) -> Variables:
+    """Return what an inventory says of a host, with every type and bound checked.
+
+    Raises
+    ------
+    InputError
+        Names what is wrong and what was expected.
+    """
+    try:
+        return Variables.model_validate(told)
+    except ValidationError as error:
+        wrong = "; ".join(_fault(item) for item in error.errors()[:_MOST_FAULTS])
+    except UnicodeError:
+        wrong = "a name in it is no valid text"
+    raise InputError(
+        f"The inventory {shown(inventory)} says of '{name}' what cannot be used: {wrong}. How each "
+        "variable is written: playbooks/inventories/example-r900/hosts.yml. Nothing was changed."
+    )
+
+
+def _fault(item: Any) -> str:
+    place = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in item["loc"])
+    if item["type"] == "missing":
+        return f"{shown(place[1:])} is missing"
+    says = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{shown(place[1:])} is {shown(item['input'])} but {says[0].lower()}{says[1:]}"

@@ -74,8 +74,8 @@ def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]
 
 def _changed(first: Path, second: Path) -> list[dict[str, Any]]:
     old, new = (
-        {(v["claim"], v["server"]): v["verdict"] for v in json.loads(path.read_text())}
-        for path in (first / render.VERDICTS_FILE, second / render.VERDICTS_FILE)
+        {(v["claim"], v["server"]): v["verdict"] for v in render.read_verdicts(report)}
+        for report in (first, second)
     )
     return [
         {"claim": key[0], "server": key[1], "first": old.get(key, "none"), "second": new[key]}

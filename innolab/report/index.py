@@ -1,6 +1,5 @@
 """The page that lists all reports, and those that were not finished."""
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ def write() -> Path:
 
 def _row(name: str, folder: Path) -> dict[str, Any]:
     body = manifest.read(folder)
-    found = json.loads((folder / render.VERDICTS_FILE).read_text())
+    found = render.read_verdicts(folder)
     counts = Counter(v["verdict"] for v in found)
     runs = body["runs"]
     return {

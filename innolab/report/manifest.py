@@ -36,14 +36,15 @@ class _Innolab(BaseModel):
 class _Manifest(BaseModel):
     """What a manifest must hold for a reader to make sense of it.
 
-    The last five are not in reports of innolab 0.1.0 as it first was.
+    The last five are not in reports of innolab 0.1.0.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     schema_: Literal[1] = Field(alias="schema")
-    version: str
-    study: str
+    # Both name folders, out of which they must not lead.
+    version: str = Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{1,6}$")
+    study: str = Field(pattern=r"^[a-z0-9-]{1,60}$")
     scale: str
     parameters: dict[str, Any]
     spec_sha256: str = Field(pattern=_SHA256)
@@ -133,8 +134,9 @@ def read(folder: Path) -> dict[str, Any]:
         body = parsing.json_file(path)
         _Manifest.model_validate(body)
     except ValueError as error:
-        reason = " ".join(str(error).splitlines()[:3])[:300]
-        raise InputError(f"{path} is damaged: {reason}. Take the report from its source.") from None
+        raise InputError(
+            f"{path} is damaged: {parsing.reason(error)}. Take the report from its source."
+        ) from None
     return dict(body)
 
 

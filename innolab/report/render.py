@@ -11,8 +11,8 @@ from typing import Any
 
 import nbformat
 
-from innolab import claims, files, tables
-from innolab.errors import InnolabError
+from innolab import claims, files, parsing, tables
+from innolab.errors import InnolabError, InputError
 from innolab.plans import Plan
 from innolab.report import folders
 from innolab.runs import RunSet
@@ -86,6 +86,23 @@ def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
     found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
     body = [v.model_dump() for v in found]
     files.write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+
+
+def read_verdicts(folder: Path) -> list[dict[str, Any]]:
+    """Return what a report's verdicts.json holds.
+
+    Raises
+    ------
+    InputError
+        Where it is damaged.
+    """
+    path = folder / VERDICTS_FILE
+    try:
+        return [claims.Verdict.model_validate(v).model_dump() for v in parsing.json_file(path)]
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{path} is damaged: it holds no list of verdicts. Take the report from its source."
+        ) from None
 
 
 def execute(source: Path, plan: Plan, folder: Path) -> Any:

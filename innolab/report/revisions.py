@@ -56,8 +56,8 @@ def remake(report: Path, body: dict[str, Any], place: Path, *, own_lock: bool) -
     """
     tree = _tree(body)
     python = _python(tree) if own_lock else Path(sys.executable)
-    _innolab(python, tree, place, "render", str(report), "--version", report.name)
-    return place / str(body["study"]) / report.name
+    _innolab(python, tree, place, "render", str(report), "--version", str(body["version"]))
+    return place / str(body["study"]) / str(body["version"])
 
 
 def verified(made: Path, body: dict[str, Any], place: Path) -> None:

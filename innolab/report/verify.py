@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab import consistency, parsing, runlog, studies, validity
-from innolab.errors import InnolabError
+from innolab.errors import InnolabError, InputError
 from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.record import Run
 from innolab.report import (
@@ -30,6 +30,8 @@ LIMITS = (
     "says who vouches for it, and measuring again is the only proof."
 )
 _REPLAY_LIMIT_S = 900
+# The last innolab that did not write into each line of a log the digest of the one before it.
+_UNBOUND_VERSION = "0.1.0"
 
 
 @dataclass
@@ -53,7 +55,8 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     Raises
     ------
     InputError
-        Where manifest or plan are damaged, or the report is of an unknown study.
+        Where manifest or plan are damaged, the report is of an unknown study, or a notebook is to
+        be executed where this host has no sandbox.
     """
     found = Findings()
     if strange := manifest.strangers(report):
@@ -74,6 +77,11 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
         parameters = check_parameters(study, plan.parameters)
         found.faults += _of_plan(study, parameters, plan, entries, runs, body, report)
     found.notes += consistency.own_builds(runs.runs)
+    if not runlog.is_bound(entries):
+        found.notes.append(
+            f"The lines of its {runlog.FILE} are not bound to each other: it was measured by innolab "
+            f"{_UNBOUND_VERSION}, so that their order and the number planned were not checked."
+        )
     if not found.faults:
         _derived(report, body, study, found, is_todays=is_todays, execute=execute)
     faults, notes = signatures.check(report, signers)
@@ -94,8 +102,6 @@ def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
     faults = []
     if manifest.seal_of(body) != body["seal"]:
         faults.append(f"{folders.MANIFEST_FILE}: it was changed after it was sealed")
-    if body["version"] != report.name:
-        faults.append(f"{folders.MANIFEST_FILE}: it is of version {body['version']}")
     listed = body["files"]
     present = manifest.digests(report)
     for name in sorted(listed.keys() | present.keys()):
@@ -112,6 +118,9 @@ def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     """Return what contradicts the order and the clock of the sessions that measured."""
     sessions = runlog.by_session(entries)
     found = runlog.faults(entries)
+    versions = {run.conditions["innolab"].get("version") for _, runs in sessions for run in runs}
+    if not runlog.is_bound(entries) and (newer := sorted(map(str, versions - {_UNBOUND_VERSION}))):
+        found.append(f"its lines are not bound to each other, as innolab {newer[0]} binds them")
     found += consistency.times(sessions, body.get("sealed_at"))
     found += consistency.hosts(sessions)
     return [f"{runlog.FILE}: {fault}" for fault in found]
@@ -224,7 +233,7 @@ def _derived(
         faults = ["it is of another revision of its study"]
         made: Path | None = None
         if is_todays:
-            made = _copy(report, Path(place) / "today")
+            made = _copy(report, Path(place) / "today", body)
             faults = _recomputed(report, made, study)
         if faults and not revisions.is_todays(body):
             made, faults = _by_its_revision(report, body, Path(place), found, made, faults)
@@ -232,7 +241,7 @@ def _derived(
                 faults = _checked_by_its_revision(body, Path(place), made)
         diff = _cells_diff(report, made) if faults and made else []
         if diff and execute:
-            faults = _executed(report, study, Path(place), found)
+            faults = _executed(report, study, Path(place), body, found)
         elif diff:
             faults.insert(
                 0,
@@ -244,9 +253,9 @@ def _derived(
         found.faults += faults
 
 
-def _copy(report: Path, place: Path) -> Path:
-    """Return a folder of the report's name that holds what was recorded alone."""
-    copy = place / report.name
+def _copy(report: Path, place: Path, body: dict[str, Any]) -> Path:
+    """Return a folder that holds what was recorded alone, named by the version as a report's is."""
+    copy = place / str(body["version"])
     copy.mkdir(parents=True)
     folders.copy_recorded(report, copy)
     return copy
@@ -313,13 +322,17 @@ def _cells_diff(report: Path, made: Path) -> list[str]:
     )
 
 
-def _executed(report: Path, study: Study, place: Path, found: Findings) -> list[str]:
+def _executed(
+    report: Path, study: Study, place: Path, body: dict[str, Any], found: Findings
+) -> list[str]:
     """Return in what a report differs from what its own notebook gives in a sandbox."""
-    copy = _copy(report, place / "sandbox")
+    copy = _copy(report, place / "sandbox", body)
     source = place / render.NOTEBOOK_FILE
     try:
         source.write_text(render.source_from(parsing.json_file(report / render.NOTEBOOK_FILE)))
         sandbox.replay(study.name, copy, source, _REPLAY_LIMIT_S)
+    except InputError:  # This host has no sandbox, which is no fault of the report.
+        raise
     except (ValueError, InnolabError) as error:
         return [f"{render.NOTEBOOK_FILE}: {error}"]
     if not (faults := _differences(report, copy)):

@@ -15,7 +15,7 @@ from innolab.workshop import base_settings_file
 
 pytestmark = pytest.mark.integration
 
-WANTED = {"sysbench": "sysbench", "xfsprogs": "mkfs.xfs"}
+WANTED = {"bubblewrap": "bwrap", "sysbench": "sysbench", "xfsprogs": "mkfs.xfs"}
 TABLE = ["--db-driver=mysql", "--mysql-user=root", "--mysql-db=test", "--table-size=1000"]
 
 
@@ -88,6 +88,17 @@ def test_sysbench_of_the_host_is_used_as_it_is(folder: Path, server: Server) -> 
     starter = bring(folder, ["sysbench"]) / "sysbench"
     assert starter.read_text() == f'#!/bin/sh\nexec {shutil.which("sysbench")} "$@"\n'
     assert "transactions:" in read_a_table([starter], server)
+
+
+def test_unpacked_bubblewrap_isolates(unpacked: Path) -> None:
+    starter = unpacked / "bwrap"
+    assert "/tools/prefix-bubblewrap/" in starter.read_text()
+    walls = ["--ro-bind", "/", "/", "--unshare-net", "--dev", "/dev"]
+    inside = subprocess.run(
+        [starter, *walls, "cat", "/proc/self/net/dev"], capture_output=True, text=True, check=True
+    )
+    names = {line.split(":")[0].strip() for line in inside.stdout.splitlines()[2:]}
+    assert names == {"lo"}
 
 
 def test_unpacked_mkfs_makes_xfs(unpacked: Path, folder: Path) -> None:
