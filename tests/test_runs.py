@@ -73,7 +73,7 @@ def test_lines_that_were_dropped_moved_added_or_changed_are_found(log: RunLog) -
         *(lines[:n] + lines[n + 1 :] for n in range(len(lines) - 1)),
         *([*lines[:n], lines[n + 1], lines[n], *lines[n + 2 :]] for n in range(len(lines) - 1)),
         *([*lines[:n], lines[n], *lines[n:]] for n in range(len(lines))),
-        *([*lines[:n], lines[n].replace("2026", "2027", 1), *lines[n + 1:]] for n in (0, 2, 4)),
+        *([*lines[:n], lines[n].replace("2026", "2027", 1), *lines[n + 1 :]] for n in (0, 2, 4)),
     ]
     for changed in others:
         log.path.write_text("".join(changed))

@@ -25,6 +25,7 @@ def util(name: str) -> Any:
 
 
 geometry, disks, refusals, plan = map(util, ("geometry", "disks", "refusals", "plan"))
+contents = util("contents")
 barriers, compare, files, host = map(util, ("barriers", "compare", "files", "host"))
 Error = geometry.StorageError
 
@@ -53,9 +54,19 @@ def wish(layout: str, count: int, **changes: Any) -> dict[str, Any]:
 
 def blank(name: str, **changes: Any) -> Any:
     facts = disks.Facts(
-        node=f"/dev/{name}", serials=(f"s-{name}",), size_bytes=SIZE, zeroes_itself=True
+        node=f"/dev/{name}",
+        serials=(f"s-{name}",),
+        size_bytes=SIZE,
+        zeroes_itself=True,
+        contents=contents.Contents("zeros", places=2048, read_bytes=SIZE),
     )
     return facts._replace(**changes)
+
+
+def filled(name: str, digest: str = "data", **changes: Any) -> Any:
+    """Return the facts of a disk with data on which no probe finds a signature."""
+    held = contents.Contents(digest, places=2048, read_bytes=SIZE, filled=3, first=4096)
+    return blank(name, contents=held, **changes)
 
 
 def a_host(record: dict[str, Any] | None = None, **changes: Any) -> Any:
@@ -64,7 +75,7 @@ def a_host(record: dict[str, Any] | None = None, **changes: Any) -> Any:
     return plan.Host(**{**given, "mounts": {}, **changes})
 
 
-def planned(wanted: dict[str, Any] | None, on: Any, **options: bool) -> Any:
+def planned(wanted: dict[str, Any] | None, on: Any, **options: Any) -> Any:
     chosen = {"replace_ours": False, "zero": True} | options
     return plan.make(wanted and geometry.geometry(wanted), on, **chosen)
 
@@ -80,7 +91,7 @@ def after(wanted: dict[str, Any]) -> Any:
         on.mounts[node] = [f"/srv/innolab/{place.name}"]
         used = (host.Use(f"mounted at /srv/innolab/{place.name}", node),)
         for disk in place.disks:
-            held = {"uses": used, "exclusive_error": "busy", "signatures": (xfs,)}
+            held = {"uses": used, "exclusive_error": "busy", "signatures": (xfs,), "contents": None}
             if uuid:
                 member = disks.Signature("linux_raid_member", "x")
                 held |= {"signatures": (member,), "md_uuid": uuid, "holders": (node,)}
@@ -229,6 +240,16 @@ def test_the_hash_speaks_of_host_disks_geometry_and_steps() -> None:
     assert len({first, *(x.hash for x in others)}) == 7
 
 
+def test_the_hash_speaks_of_what_disks_hold() -> None:
+    given, lost = wish("raid10", 4), frozenset(["s-d3"])
+    held = [a_host() for _ in range(3)]
+    held[1].facts["d3"] = filled("d3", "one")
+    held[2].facts["d3"] = filled("d3", "another")
+    hashes = [planned(given, on, may_be_lost=lost).hash for on in held]
+    assert len(set(hashes)) == 3
+    assert hashes[1] == planned(given, held[1], may_be_lost=lost).hash
+
+
 def test_uuids_are_known_before_anything_is_made_and_never_come_again() -> None:
     made = planned(wish("raid1", 2), a_host())
     begun = made.steps[0].given
@@ -255,6 +276,7 @@ NOT_FREE = [
     ({"exclusive_error": "Device or resource busy"}, "exclusive open fails"),
     ({"md_uuid": "1:2:3:4"}, "member of the md array 1:2:3:4, which is not ours"),
     ({"probe_errors": ("blkid failed with status 4",)}, "may hold data: blkid failed"),
+    ({"contents": None}, "what it holds was not read"),
     *(
         ({"signatures": (disks.Signature(kind, "u"),)}, f"signature of {kind}")
         for kind in ("xfs", "ext4", "btrfs", "LVM2_member", "zfs_member", "gpt", "crypto_LUKS")
@@ -263,14 +285,82 @@ NOT_FREE = [
 
 
 @pytest.mark.parametrize(("changes", "says"), NOT_FREE)
-@pytest.mark.parametrize("replace_ours", [False, True])
+@pytest.mark.parametrize("options", [{}, {"replace_ours": True}])
 def test_a_disk_that_is_not_free_is_refused(
-    changes: dict[str, Any], says: str, replace_ours: bool
+    changes: dict[str, Any], says: str, options: dict[str, Any]
 ) -> None:
     on = a_host()
     on.facts["d1"] = blank("d1", **changes)
     with pytest.raises(Error, match=says):
-        planned(wish("raid1", 2), on, replace_ours=replace_ours)
+        planned(wish("raid1", 2), on, **options)
+
+
+@pytest.mark.parametrize(("changes", "says"), [x for x in NOT_FREE if "contents" not in x[0]])
+def test_what_may_be_lost_is_data_without_a_signature_only(
+    changes: dict[str, Any], says: str
+) -> None:
+    on = a_host()
+    on.facts["d1"] = filled("d1", **changes)
+    with pytest.raises(Error, match=says):
+        planned(wish("raid1", 2), on, may_be_lost=frozenset(["s-d1"]), replace_ours=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"replace_ours": True}, {"may_be_lost": {"s-d2"}}])
+def test_data_without_a_signature_are_refused(options: dict[str, Any]) -> None:
+    on = a_host()
+    on.facts["d1"] = filled("d1")
+    says = r"d1: it is not blank: data from byte 4096 on \(in 3 of the 2048 places.*serial s-d1 "
+    with pytest.raises(Error, match=says + "under contents_may_be_lost"):
+        planned(wish("raid1", 2), on, **options)
+
+
+@pytest.mark.parametrize("layout", ["single", "raid1"])
+def test_data_that_may_be_lost_are_erased_before_anything_is_made(layout: str) -> None:
+    on = a_host()
+    on.facts["d1"] = filled("d1")
+    wanted = wish(layout, 1 if layout == "single" else 2)
+    made = planned(wanted, on, may_be_lost=frozenset(["s-d1"]))
+    at = next(i for i, step in enumerate(made.steps) if step.kind == "erase")
+    [says] = made.steps[at].lines()
+    assert says.startswith("erase what may be lost: d1: data from byte 4096 on")
+    [erasure] = made.steps[at].given
+    assert (erasure.path, erasure.begin, erasure.end) == ("/dev/disk/by-id/d1", 0, SIZE)
+    assert at < [step.kind for step in made.steps].index("conf")
+    assert not any(step.kind == "erase" for step in planned(wanted, a_host()).steps)
+
+
+def test_a_single_disk_that_was_used_for_something_else_since_is_made_anew() -> None:
+    on = after(wish("single", 1))
+    on.facts["d1"] = filled("d1")
+    with pytest.raises(Error, match="not blank"):
+        planned(wish("single", 1), on)
+    made = planned(wish("single", 1), on, may_be_lost=frozenset(["s-d1"]))
+    assert any(step.kind == "erase" for step in made.steps), "mkfs would find the data"
+
+
+def test_a_disk_that_is_not_asked_for_any_more_may_hold_what_it_likes() -> None:
+    on = after(wish("raid1", 2))
+    on.facts["d2"] = filled("d2")  # the owner took it back
+    for wanted in (None, wish("single", 1)):
+        made = planned(wanted, on, replace_ours=True)
+        assert not any("by-id/d2" in line for line in made.lines())
+        erased = {x.path for step in made.steps if step.kind == "erase" for x in step.given}
+        assert erased == {"/dev/disk/by-id/d1"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "serials"),
+    [
+        (wish("raid1", 2), ["s-d3"]),
+        (wish("raid1", 2), ["s-d1", "d2"]),
+        (None, ["s-d1"]),
+    ],
+)
+def test_a_serial_that_no_wished_disk_has_is_an_error(
+    wanted: dict[str, Any] | None, serials: list[str]
+) -> None:
+    with pytest.raises(Error, match=f"contents_may_be_lost names {serials[-1]}, but should"):
+        planned(wanted, after(wish("raid1", 2)), may_be_lost=frozenset(serials))
 
 
 def test_one_disk_by_two_ids_is_refused() -> None:
@@ -292,15 +382,25 @@ def test_another_geometry_of_ours_goes_only_where_the_user_says_so() -> None:
         f"wipefs --all --backup /dev/disk/by-id/md-uuid-{uuid}",
         f"mdadm --stop /dev/disk/by-id/md-uuid-{uuid}",
         f"check that d1, d2 carry the array's UUID {uuid}",
+        "erase d1, d2 from 1 MiB on",
         "wipefs --all --no-act --backup /dev/disk/by-id/d1",
         "mdadm --zero-superblock /dev/disk/by-id/d1",
         "mdadm --zero-superblock /dev/disk/by-id/d2",
+        "erase the first MiB of d1, d2",
         "mdadm --create",
     ]
     lines = made.lines()
     at = [next(i for i, x in enumerate(lines) if x.startswith(y)) for y in wanted_order]
     assert at == sorted(at)
     assert not any("zero-superblock /dev/disk/by-id/d3" in line for line in lines)
+    # Their beginnings, which say whose they are, go last.
+    erased = [x for step in made.steps if step.kind == "erase" for x in step.given]
+    assert [(Path(x.path).name, x.begin, x.end) for x in erased] == [
+        ("d1", 2**20, SIZE),
+        ("d2", 2**20, SIZE),
+        ("d1", 0, 2**20),
+        ("d2", 0, 2**20),
+    ]
     assert made.hash
 
 
@@ -382,7 +482,9 @@ def test_absent_takes_down_a_disk_as_it_is_and_sets_its_cache_back() -> None:
         for x in (
             "umount /srv/innolab/data",
             "set the write cache of d1 to 'write back', as it was",
+            "erase d1 from 1 MiB on (where a disk cannot zero itself, only what a look reads)",
             "wipefs --all --backup /dev/disk/by-id/d1",
+            "erase the first MiB of d1",
         )
     ]
     assert at == sorted(at)
@@ -399,6 +501,48 @@ def test_marked_lines_are_replaced_and_removed_alone() -> None:
     ]
     assert files.block(text + "four\n", ["five"]).splitlines()[:2] == ["one", "four"]
     assert files.block(text + "four\n", []) == "one\nfour\n"
+    assert files.block("one\n", []) == "one\n"
+
+
+BEGIN, END = "# innolab: what follows is rewritten", "# innolab: end"
+UNSOUND = {
+    "no end": [BEGIN, "ours", "/home"],
+    "no begin": ["/home", END],
+    "the end first": [END, "/home", BEGIN],
+    "two begins": [BEGIN, "ours", BEGIN, "ours", END, "/home"],
+    "two ends": [BEGIN, "ours", END, "/home", END],
+    "two pairs": [BEGIN, "ours", END, "/home", BEGIN, "ours", END],
+    "no end, as it was indented and then lost": [f"  {BEGIN}", "/home"],
+}
+
+
+@pytest.mark.parametrize("case", UNSOUND)
+def test_marks_that_are_no_pair_are_refused(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "fstab"
+    path.write_text("".join(f"{line}\n" for line in UNSOUND[case]))
+    before = path.read_bytes()
+    for lines in ([], ["new"]):
+        with pytest.raises(Error, match=f"{path} should have one line .* Nothing was changed"):
+            files.set_block(path, lines)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_xfs_mount_hears_of_unsound_marks_by_the_name_of_fstab() -> None:
+    with pytest.raises(Error, match=r"^/etc/fstab should have one line .* but has line 2: # inn"):
+        files.block(f"one\n{BEGIN}\n/home\n", ["ours"])
+
+
+@pytest.mark.parametrize("of", ["fstab", "mdadm.conf"])
+def test_unsound_marks_are_found_before_a_plan_is_made(
+    of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "FSTAB", tmp_path / "fstab")
+    monkeypatch.setattr(files, "mdadm_conf", lambda: tmp_path / "mdadm.conf")
+    files.require_marks()  # neither is there
+    (tmp_path / of).write_text(f"{BEGIN}\n/home\n")
+    with pytest.raises(Error, match=f"{of} should have"):
+        files.require_marks()
 
 
 def test_the_way_to_stop_flushes_follows_the_kernel() -> None:

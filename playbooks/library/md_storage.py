@@ -5,9 +5,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.storage_disks import look
-from ansible.module_utils.storage_files import record
+from ansible.module_utils.storage_files import record, require_marks
 from ansible.module_utils.storage_geometry import StorageError, geometry
-from ansible.module_utils.storage_host import ask, prepare, read
+from ansible.module_utils.storage_host import ask, machine_id, prepare, read
 from ansible.module_utils.storage_live import arrays, points
 from ansible.module_utils.storage_plan import Host, Plan, all_disks, entries, make
 from ansible.module_utils.storage_run import carry_out, wait
@@ -16,7 +16,7 @@ DOCUMENTATION = r"""
 module: md_storage
 short_description: Bring about md arrays on named disks, or take down those that it made
 description:
-  - Looks at the disks, refuses every one that is not surely free or its own, and plans all steps.
+  - Looks at the disks, refuses every one that is not blank or its own, and plans all steps.
     C(apply) carries the plan out only where I(confirm) is its hash; a check never does.
   - What it made is written to C(/etc/innolab/storage.json) with the UUIDs by which it is known.
     The same geometry again changes nothing. Needs root.
@@ -38,6 +38,13 @@ options:
   size_mib: {description: How much of each disk to use; all where not given., type: int}
   zero: {description: Whether disks that can zero themselves do., type: bool, default: true}
   replace_ours: {description: Whether another geometry of ours may go., type: bool, default: false}
+  contents_may_be_lost:
+    description:
+      - Serials of disks that may lose data which carry no signature. It opens nothing else, and the
+        plan's hash covers what the disks hold.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -66,7 +73,7 @@ def _host(wanted: dict[str, Any] | None) -> Host:
         and "/mdadm" in ask(["lsinitramfs", str(image)]).stdout
     )
     return Host(
-        machine_id=read(Path("/etc/machine-id")) or "",
+        machine_id=machine_id(),
         record=known,
         facts=look(all_disks(wanted, known)),
         live=arrays(),
@@ -92,11 +99,13 @@ def _bring_about(module: AnsibleModule) -> dict[str, Any]:
     """Plan, carry the plan out if it is confirmed, and return the module's result."""
     given = module.params
     prepare()
+    require_marks()
     wanted = geometry(given) if given["state"] == "present" else None
     host = _host(wanted)
     if not host.machine_id:
         raise StorageError("this host has no /etc/machine-id, by which a plan is bound to it")
-    plan = make(wanted, host, given["replace_ours"], given["zero"])
+    may_be_lost = frozenset(given["contents_may_be_lost"])
+    plan = make(wanted, host, given["replace_ours"], given["zero"], may_be_lost)
     result = {"plan": plan.lines(), "hash": plan.hash, "record": plan.record}
     result["changed"] = bool(plan.steps)
     result["diff"] = {"before": _summary(host.record), "after": _summary(plan.record)}
@@ -137,6 +146,7 @@ def main() -> None:
         "size_mib": {"type": "int"},
         "zero": {"type": "bool", "default": True},
         "replace_ours": {"type": "bool", "default": False},
+        "contents_may_be_lost": {"type": "list", "elements": "str", "default": []},
     }
     needed = [("state", "present", ["layout"])]
     module = AnsibleModule(options, required_if=needed, supports_check_mode=True)

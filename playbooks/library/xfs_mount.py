@@ -15,6 +15,7 @@ from ansible.module_utils.storage_files import (
     FSTAB,
     block,
     record,
+    require_marks,
     set_block,
     write_record,
 )
@@ -238,6 +239,7 @@ def _bring_about(module: AnsibleModule) -> dict[str, Any]:
         )
     if module.check_mode and given["planned"]:
         return _result(["make XFS on the planned arrays and mount it"])
+    require_marks()
     known, changes = record(), _Changes(module.check_mode)
     if not known.get("is_complete") or not known.get("places"):
         raise StorageError("this host has no storage of ours; run the role storage first")

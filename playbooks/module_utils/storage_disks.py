@@ -9,8 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from ansible.module_utils.storage_contents import Contents, contents, seed
 from ansible.module_utils.storage_geometry import Disk
-from ansible.module_utils.storage_host import SYS_BLOCK, Use, ask, exported, read, uses
+from ansible.module_utils.storage_host import (
+    SYS_BLOCK,
+    Use,
+    ask,
+    exported,
+    machine_id,
+    read,
+    uses,
+)
 
 _BY_ID = Path("/dev/disk/by-id")
 _EDGE_BYTES = 2**20
@@ -24,7 +33,10 @@ class Signature(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that is judged before a disk is touched. A disk that is not found has no node."""
+    """All that is judged before a disk is touched. A disk that is not found has no node.
+
+    Contents are read only where nothing else was found: a disk with a signature is ours or refused.
+    """
 
     node: str = ""
     is_whole: bool = True
@@ -40,6 +52,7 @@ class Facts(NamedTuple):
     md_uuid: str = ""
     probe_errors: tuple[str, ...] = ()
     zeroes_itself: bool = False
+    contents: Contents | None = None
 
     @property
     def name(self) -> str:
@@ -57,7 +70,7 @@ def look(disks: list[Disk], by_id: Path = _BY_ID) -> dict[str, Facts]:
         if not node:
             return Facts()
         facts = _described(disk, node, used, openers.get(node, ()))
-        return _probed(facts) if facts.is_whole else facts
+        return _with_contents(_probed(facts), disk) if facts.is_whole else facts
 
     with ThreadPoolExecutor(8) as pool:
         return dict(zip((disk.id for disk in nodes), pool.map(one, nodes), strict=True))
@@ -135,6 +148,19 @@ def _probed(facts: Facts) -> Facts:
     md_uuid = _mdadm(facts.node, errors)
     _read_edges(facts, errors)
     return facts._replace(signatures=signatures, md_uuid=md_uuid, probe_errors=tuple(errors))
+
+
+def _with_contents(facts: Facts, disk: Disk) -> Facts:
+    """Return the facts with what a disk holds, where nothing was found that speaks for itself."""
+    found = facts.signatures + facts.probe_errors + facts.partitions + facts.holders
+    if found or facts.uses or facts.openers or facts.md_uuid or facts.exclusive_error:
+        return facts
+    size_bytes = facts.size_bytes
+    try:
+        chosen = seed(machine_id(), disk.serial, size_bytes)
+        return facts._replace(contents=contents(facts.node, size_bytes, chosen))
+    except OSError as error:
+        return facts._replace(probe_errors=(f"reading failed ({error.strerror})",))
 
 
 def probe(node: str) -> tuple[tuple[Signature, ...], tuple[str, ...]]:

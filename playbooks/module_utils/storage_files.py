@@ -43,8 +43,8 @@ def write_record(content: dict[str, Any]) -> None:
     replace(Path(RECORD), json.dumps(content, indent=1) + "\n")
 
 
-def block(text: str, lines: list[str]) -> str:
-    """Return a file's text with our marked lines replaced; without lines the marks go too.
+def block(text: str, lines: list[str], path: Path = FSTAB) -> str:
+    """Return the text of a file with our marked lines replaced; without lines the marks go too.
 
     >>> print(block("a\\n", ["b"]), end="")
     a
@@ -53,22 +53,41 @@ def block(text: str, lines: list[str]) -> str:
     # innolab: end
     >>> block(block("a\\n", ["b"]), [])
     'a\\n'
+
+    Raises
+    ------
+    StorageError
+        Where the marks do not stand in one pair: which lines are the user's own is unknown then.
     """
-    kept, is_ours = [], False
-    for line in text.splitlines():
-        is_ours = is_ours or line == _BEGIN
-        if not is_ours:
-            kept.append(line)
-        is_ours = is_ours and line != _END
+    found = text.splitlines()
+    marks = [at for at, line in enumerate(found) if line.strip() in (_BEGIN, _END)]
+    if marks:
+        if [found[at].strip() for at in marks] != [_BEGIN, _END]:
+            raise StorageError(_unsound(path, [f"line {at + 1}: {found[at]}" for at in marks]))
+        del found[marks[0] : marks[1] + 1]
     marked = [_BEGIN, *lines, _END] if lines else []
-    return "".join(f"{line}\n" for line in kept + marked)
+    return "".join(f"{line}\n" for line in found + marked)
+
+
+def _unsound(path: Path, marks: list[str]) -> str:
+    return (
+        f"{path} should have one line '{_BEGIN}' and after it one line '{_END}', with only "
+        f"innolab's own lines between, but has {'; '.join(marks)}. Nothing was changed, as lines "
+        "of yours could be lost. Put the marks right, or remove them and innolab's lines"
+    )
+
+
+def require_marks() -> None:
+    """Raise where our lines in a file cannot be told from the user's, before anything is done."""
+    for path in (FSTAB, mdadm_conf()):
+        block(read(path) or "", [], path)
 
 
 def set_block(path: Path, lines: list[str]) -> bool:
     """Bring our marked lines in a file about and say whether it changed."""
     before = read(path)
     old = "" if before is None else before + "\n"
-    new = block(old, lines)
+    new = block(old, lines, path)
     if new == old or (before is None and not lines):
         return False
     replace(path, new)

@@ -33,6 +33,11 @@ def prepare() -> None:
     os.umask(0o022)
 
 
+def machine_id() -> str:
+    """Return what tells this host from others; empty where it has nothing that does."""
+    return read(Path("/etc/machine-id")) or ""
+
+
 def ask(words: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a program and return all that it said, whatever its exit status."""
     try:

@@ -7,6 +7,7 @@ import json
 import shlex
 from typing import Any, NamedTuple
 
+from ansible.module_utils.storage_contents import MIB, Erasure, seed
 from ansible.module_utils.storage_disks import Facts
 from ansible.module_utils.storage_geometry import Disk, Place, StorageError, disk, names, places
 from ansible.module_utils.storage_refusals import Ours, is_ours, refusals
@@ -91,8 +92,21 @@ def _ours(host: Host) -> Ours:
     )
 
 
-def make(wanted: dict[str, Any] | None, host: Host, replace_ours: bool, zero: bool) -> Plan:
+def make(
+    wanted: dict[str, Any] | None,
+    host: Host,
+    replace_ours: bool,
+    zero: bool,
+    may_be_lost: frozenset[str] = frozenset(),
+) -> Plan:
     """Return the plan to reach a geometry, or, where it is None, to take down what is ours.
+
+    Parameters
+    ----------
+    wanted, host : the geometry, and what is there
+    replace_ours : whether another geometry of ours may go
+    zero : whether disks that can zero themselves do
+    may_be_lost : serials of disks on which data without a signature may be lost
 
     Raises
     ------
@@ -100,20 +114,39 @@ def make(wanted: dict[str, Any] | None, host: Host, replace_ours: bool, zero: bo
         Where a disk must not be touched, or another geometry is there. It names every reason.
     """
     record, ours = host.record, _ours(host)
-    is_same = record.get("geometry") == wanted and record.get("is_complete", False)
-    disks = all_disks(wanted, record)
-    wished = {x.id for place in places(wanted) for x in place.disks} if wanted else set()
+    wished = {x.id: x for place in places(wanted) for x in place.disks} if wanted else {}
+    _require_known(may_be_lost, [x.serial for x in wished.values()])
     # A recorded disk that is gone holds nothing that we could touch.
+    disks = all_disks(wanted, record)
     there = [x for x in disks if x.id in wished or host.facts[x.id].node]
-    if wrong := refusals(there, host.facts, ours) + _strangers(host, ours):
+    # No step writes to a disk that is neither wished nor ours.
+    may_hold = {x.id for x in there if x.id not in wished or x.serial in may_be_lost}
+    wrong = refusals(there, host.facts, ours, frozenset(may_hold)) + _strangers(host, ours)
+    if wrong:
         raise StorageError("; ".join(wrong))
-    if is_same and not (broken := not_whole(host)):
+    lost = [x for x in wished.values() if _holds_data(host.facts[x.id])]
+    is_same = record.get("geometry") == wanted and record.get("is_complete", False)
+    broken = not_whole(host) if is_same else []
+    if is_same and not broken and not lost:
         return Plan([], "", record)
     if not wanted and not record.get("places") and not record.get("former"):
         return Plan([], "", record)
     if wanted and not replace_ours:
-        _refuse_replacing(record, host, ours, broken if is_same else [])
-    return _sealed(wanted, host, ours, zero)
+        _refuse_replacing(record, host, ours, broken)
+    return _sealed(wanted, host, ours, zero, lost)
+
+
+def _require_known(may_be_lost: frozenset[str], serials: list[str]) -> None:
+    if unknown := sorted(may_be_lost - set(serials)):
+        known = ", ".join(serials) or "none, as nothing is to be made"
+        raise StorageError(
+            f"contents_may_be_lost names {', '.join(unknown)}, but should name serials of the "
+            f"disks asked for ({known}); nothing was changed. Correct it or leave it out"
+        )
+
+
+def _holds_data(seen: Facts) -> bool:
+    return seen.contents is not None and not seen.contents.is_blank
 
 
 def _strangers(host: Host, ours: Ours) -> list[str]:
@@ -189,7 +222,9 @@ def _refuse_replacing(record: dict[str, Any], host: Host, ours: Ours, broken: li
     )
 
 
-def _sealed(wanted: dict[str, Any] | None, host: Host, ours: Ours, zero: bool) -> Plan:
+def _sealed(
+    wanted: dict[str, Any] | None, host: Host, ours: Ours, zero: bool, lost: list[Disk]
+) -> Plan:
     """Return the plan with teardown and creation under one hash."""
     generation = host.record.get("generation", 0) + 1
     made = [
@@ -209,7 +244,11 @@ def _sealed(wanted: dict[str, Any] | None, host: Host, ours: Ours, zero: bool) -
     if old := entries(host.record):
         steps.append(Step("forget", "remove our lines from fstab, udev's rules and host.json"))
         for entry in old:
-            steps += _teardown(entry, host, ours)
+            steps += _teardown(entry, host, ours, zero)
+    if lost:
+        held = "; ".join(f"{x.id}: {host.facts[x.id].contents.words()}" for x in lost)
+        says = f"erase what may be lost: {held}"
+        steps.append(Step("erase", says, given=_erasures(lost, host, zero, 0, None)))
     conf = [
         f"ARRAY /dev/md/innolab-{x['name']} metadata=1.2 name=any:innolab-{x['name']} "
         f"UUID={x['md_uuid']}"
@@ -226,10 +265,33 @@ def _sealed(wanted: dict[str, Any] | None, host: Host, ours: Ours, zero: bool) -
         # Else the early boot assembles by the old mdadm.conf, and an array may become md127.
         steps.append(Step("run", commands=(("update-initramfs", "-u"),)))
     steps.append(Step("record", f"write {RECORD}: all of this is done", given=record))
-    disks = [(x.id, x.serial, host.facts[x.id].size_bytes) for x in all_disks(wanted, host.record)]
     lines = [line for step in steps for line in step.lines()]
+    disks = [_sealed_disk(x, host.facts[x.id], lost) for x in all_disks(wanted, host.record)]
     sealed = json.dumps([host.machine_id, disks, wanted, lines], sort_keys=True)
     return Plan(steps, hashlib.sha256(sealed.encode()).hexdigest(), record)
+
+
+def _sealed_disk(disk: Disk, seen: Facts, lost: list[Disk]) -> list[Any]:
+    """Return what a hash holds of a disk; of what it contains, a digest."""
+    held = seen.contents.sha256 if seen.contents else None
+    return [disk.id, disk.serial, seen.size_bytes, held, disk in lost]
+
+
+def _erasures(
+    disks: list[Disk], host: Host, zero: bool, begin: int, end: int | None
+) -> list[Erasure]:
+    """Return what makes disks blank from one byte to another, or to their end."""
+    return [
+        Erasure(
+            path=x.path,
+            size_bytes=x.size_bytes,
+            seed=seed(host.machine_id, x.serial, x.size_bytes),
+            begin=begin,
+            end=x.size_bytes if end is None else end,
+            zeroes_itself=zero and host.facts[x.id].zeroes_itself,
+        )
+        for x in disks
+    ]
 
 
 def _json(place: Place) -> dict[str, Any]:
@@ -242,7 +304,25 @@ def _command(*words: str) -> Step:
     return Step("run", commands=(words,))
 
 
-def _teardown(entry: dict[str, Any], host: Host, ours: Ours) -> list[Step]:
+def _released(disks: list[Disk], host: Host, zero: bool, unmark: list[Step]) -> list[Step]:
+    """Return the steps that leave disks of ours blank, so that a later look finds them free.
+
+    Their beginning, by which they are known as ours, goes last: what an interrupted run leaves can
+    be torn down again.
+    """
+    if not disks:
+        return []
+    ids, rest = ", ".join(x.id for x in disks), _erasures(disks, host, zero, MIB, None)
+    beginning = _erasures(disks, host, zero, 0, MIB)
+    says = f"erase {ids} from 1 MiB on (where a disk cannot zero itself, only what a look reads)"
+    return [
+        Step("erase", says, given=rest),
+        *unmark,
+        Step("erase", f"erase the first MiB of {ids}", given=beginning),
+    ]
+
+
+def _teardown(entry: dict[str, Any], host: Host, ours: Ours, zero: bool) -> list[Step]:
     """Return the steps that remove one recorded place, as far as it is there."""
     place, uuid = recorded(entry), entry["md_uuid"]
     marked = [x for x in place.disks if is_ours(host.facts[x.id], ours)]
@@ -254,7 +334,8 @@ def _teardown(entry: dict[str, Any], host: Host, ours: Ours) -> list[Step]:
         if before and host.facts[member.id].node:
             says = f"set the write cache of {member.id} to '{before}', as it was"
             steps.append(Step("write_cache", says, given=(member.path, before)))
-        return steps + [_command("wipefs", "--all", "--backup", x.path) for x in marked]
+        unmark = [_command("wipefs", "--all", "--backup", x.path) for x in marked]
+        return steps + _released(marked, host, zero, unmark)
     steps = []
     marked = [x for x in marked if host.facts[x.id].md_uuid == uuid]
     if live := host.live.get(uuid):
@@ -266,10 +347,11 @@ def _teardown(entry: dict[str, Any], host: Host, ours: Ours) -> list[Step]:
     if marked:
         says = f"check that {', '.join(x.id for x in marked)} carry the array's UUID {uuid}"
         steps.append(Step("expect", says, given=([x.path for x in marked], uuid)))
+    unmark = []
     for member in marked:
-        steps.append(_command("wipefs", "--all", "--no-act", "--backup", member.path))
-        steps.append(_command("mdadm", "--zero-superblock", member.path))
-    return steps
+        unmark.append(_command("wipefs", "--all", "--no-act", "--backup", member.path))
+        unmark.append(_command("mdadm", "--zero-superblock", member.path))
+    return steps + _released(marked, host, zero, unmark)
 
 
 def _creation(place: Place, entry: dict[str, Any], zeroed: bool) -> list[Step]:

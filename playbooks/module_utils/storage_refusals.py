@@ -1,6 +1,7 @@
 """Judge disks by their facts: is this the disk that is meant, and is it free to be written?
 
-Every doubt refuses and nothing overrides: the data of a wrong disk do not come back.
+Every doubt refuses: the data of a wrong disk do not come back. Only data without a signature may be
+given up, disk by disk.
 """
 
 from __future__ import annotations
@@ -19,12 +20,24 @@ class Ours(NamedTuple):
     arrays: frozenset[str] = frozenset()
 
 
-def refusals(disks: list[Disk], facts: dict[str, Facts], ours: Ours) -> list[str]:
-    """Return why disks are not to be touched, each reason with the disk's id; none if they may."""
+def refusals(
+    disks: list[Disk],
+    facts: dict[str, Facts],
+    ours: Ours,
+    may_hold: frozenset[str] = frozenset(),
+) -> list[str]:
+    """Return why disks are not to be touched, each reason with the disk's id; none if they may.
+
+    Parameters
+    ----------
+    may_hold : ids of disks on which data without a signature are no reason
+    """
     found = _twice(disks, facts)
     for disk in disks:
         seen = facts[disk.id]
         reasons = _wrong_disk(disk, seen) or _not_free(seen, ours)
+        if not reasons and disk.id not in may_hold and not is_ours(seen, ours):
+            reasons = _not_blank(disk, seen)
         found += [f"{disk.id}: {reason}" for reason in reasons]
     return found
 
@@ -65,6 +78,18 @@ def is_ours(seen: Facts, ours: Ours) -> bool:
         return seen.md_uuid in ours.md_uuids and kinds <= {"linux_raid_member"}
     uuids = {signature.uuid for signature in seen.signatures}
     return kinds == {"xfs"} and uuids <= ours.xfs_uuids
+
+
+def _not_blank(disk: Disk, seen: Facts) -> list[str]:
+    """Return what was read on a disk on which no probe knows a thing."""
+    if seen.contents is None:
+        return ["what it holds was not read, so it may hold data"]
+    if seen.contents.is_blank:
+        return []
+    return [
+        f"it is not blank: {seen.contents.words()}, though no signature says whose; if they may "
+        f"be lost, name its serial {disk.serial} under contents_may_be_lost"
+    ]
 
 
 def _not_free(seen: Facts, ours: Ours) -> list[str]:

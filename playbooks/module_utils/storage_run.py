@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from ansible.module_utils.storage_contents import erase
 from ansible.module_utils.storage_files import forget, mdadm_conf, set_block, write_record
 from ansible.module_utils.storage_geometry import StorageError
 from ansible.module_utils.storage_host import SYS_BLOCK, exported, read, run
@@ -87,6 +88,11 @@ def _zeros(step: Step) -> None:
         list(pool.map(look, step.given))
 
 
+def _erase(step: Step) -> None:
+    with ThreadPoolExecutor(len(step.given)) as pool:
+        list(pool.map(erase, step.given))
+
+
 def _write_cache(step: Step) -> None:
     path, value = step.given
     (SYS_BLOCK / Path(path).resolve().name / "queue/write_cache").write_text(value)
@@ -151,6 +157,7 @@ _KINDS = {
     "forget": lambda step: forget(),
     "expect": _expect,
     "zeros": _zeros,
+    "erase": _erase,
     "write_cache": _write_cache,
     "wait": lambda step: wait(step.given),
 }
