@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,8 +118,9 @@ class RunSet:
         }
 
         @cache
-        def between(*digests: str) -> set[str]:
-            return differing([self.variables[digest] for digest in digests])
+        def between(one: str, other: str) -> set[str]:
+            changed = self.variables[one].items() ^ self.variables[other].items()
+            return {name for name, _ in changed}
 
         found: set[str] = set()
         for one, other in itertools.combinations(seen.values(), 2):
@@ -149,13 +150,6 @@ def _variables(file: Path) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(x, str) for x in found.values()):
         raise ValueError(f"{file.name} is no list of names and values")
     return found
-
-
-def differing(sets: Iterable[Mapping[str, str]]) -> set[str]:
-    """Return the names whose values are not the same in all mappings."""
-    sets = list(sets)
-    names = set().union(*sets)
-    return {name for name in names if len({values.get(name) for values in sets}) > 1}
 
 
 # These name a moment, a place or an identity, not a behaviour of the server.

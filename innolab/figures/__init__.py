@@ -52,17 +52,22 @@ def publish(
     are shown with, and no file says when it was made.
     """
     import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     place = folder / "figures"
     place.mkdir(exist_ok=True)
     text = io.StringIO()
     # Simplified, a path would lose another point on another processor.
     with matplotlib.rc_context({"svg.hashsalt": name, "path.simplify": False}):
-        picture.draw_without_rendering()
         # One layout for both formats; it is half of the time that they take.
-        picture.set_layout_engine("none")
-        picture.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-        picture.savefig(place / f"{name}.png", dpi=_PNG_DPI, metadata={"Software": None})
+        if layout := picture.get_layout_engine():
+            layout.execute(picture)
+            picture.set_layout_engine("none")
+        # By the canvases themselves: savefig draws each twice, in case the layout moves.
+        FigureCanvasSVG(picture).print_svg(text, metadata={"Date": None, "Creator": None})
+        picture.set_dpi(_PNG_DPI)
+        FigureCanvasAgg(picture).print_png(place / f"{name}.png", metadata={"Software": None})
     drawn = svg.settled(text.getvalue(), name)
     (place / f"{name}.svg").write_text(drawn)
     values = plotted.map(_settled)

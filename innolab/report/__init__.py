@@ -1,1 +1,8 @@
 """Reports: their folders, their making, their checking, their comparing and their index."""
+
+import sys
+
+# Else jsonschema, by which nbformat checks a notebook, builds 38 grammars of addresses: two seconds
+# at every start, for a format that the schema of notebooks never asks for. None is how Python is
+# told that a package is not to be had.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -56,10 +56,13 @@ def complete(study: Study, folder: Path, executed: Callable[[Plan], Any]) -> Non
     """
     plan = Plan.read(folder)
     runs = RunSet.read(study, folder)
-    write_verdicts(runs, plan, folder)
+    verdicts = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
+    body = [v.model_dump() for v in verdicts]
+    files.write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
     notebook = executed(plan)
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
-    files.write(folder / PAGE_FILE, page(notebook, study, plan, runs, folders.version_of(folder)))
+    version = folders.version_of(folder)
+    files.write(folder / PAGE_FILE, page(notebook, study, plan, runs, verdicts, version))
 
 
 def source_of(study: Study) -> Path:
@@ -79,13 +82,6 @@ def source_from(executed: Any) -> str:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return str(nbformat.writes(notebook))
-
-
-def write_verdicts(runs: RunSet, plan: Plan, folder: Path) -> None:
-    """Write verdicts.json."""
-    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
-    body = [v.model_dump() for v in found]
-    files.write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
 
 
 def read_verdicts(folder: Path) -> list[dict[str, Any]]:
@@ -168,7 +164,14 @@ def timeless(notebook: Any) -> Any:
     return notebook
 
 
-def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) -> str:
+def page(
+    notebook: Any,
+    study: Study,
+    plan: Plan,
+    runs: RunSet,
+    verdicts: list[claims.Verdict],
+    version: str,
+) -> str:
     """Return the self-contained page of an executed notebook, code folded."""
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
@@ -184,7 +187,7 @@ def page(notebook: Any, study: Study, plan: Plan, runs: RunSet, version: str) ->
         "version": version,
         "scale": plan.parameters["scale"],
         "alert": _alert(runs, plan),
-        "short": _short(runs, plan),
+        "short": _short(runs, plan, verdicts),
         "policy": _policy(script := (TEMPLATES / "page.js").read_text()),
         "script": script,
         "style": (TEMPLATES / "style.css").read_text(),
@@ -206,9 +209,8 @@ def _policy(script: str) -> str:
     )
 
 
-def _short(runs: RunSet, plan: Plan) -> list[str]:
+def _short(runs: RunSet, plan: Plan, found: list[claims.Verdict]) -> list[str]:
     """Return what a reader in haste must see: the study's own numbers, then its verdicts."""
-    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
     headline = _HEADLINES.get(plan.study)
     brief = len({v.claim for v in found}) > _MOST_CLAIMS
     return [*(headline(runs) if headline else []), *tables.answer(found, brief=brief).lines]

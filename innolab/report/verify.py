@@ -2,7 +2,9 @@
 
 import functools
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +77,20 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     found.faults += _of_session(entries, body)
     if is_todays := _is_of_todays_study(study, plan):
         parameters = check_parameters(study, plan.parameters)
-        found.faults += _of_plan(study, parameters, plan, entries, runs, body, report)
+        found.faults += _of_plan(study, parameters, plan, entries, runs, body)
+        found.faults += _companions(runs, report)
     found.notes += consistency.own_builds(runs.runs)
     if not runlog.is_bound(entries):
         found.notes.append(
-            f"The lines of its {runlog.FILE} are not bound to each other: it was measured by innolab "
-            f"{_UNBOUND_VERSION}, so that their order and the number planned were not checked."
+            f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
+            f"innolab {_UNBOUND_VERSION}: their order and the number planned were not checked."
         )
     if not found.faults:
-        _derived(report, body, study, found, is_todays=is_todays, execute=execute)
+        # Series take some seconds of a second core, while all else is computed again on the first.
+        with ProcessPoolExecutor(1, get_context("spawn")) as beside:
+            followed = beside.submit(series_faults, study.name, report) if is_todays else None
+            _derived(report, body, study, found, is_todays=is_todays, execute=execute)
+            found.faults += followed.result() if followed else []
     faults, notes = signatures.check(report, signers)
     found.faults += faults
     found.notes += notes
@@ -133,9 +140,8 @@ def _of_plan(
     entries: list[Entry],
     runs: RunSet,
     body: dict[str, Any],
-    report: Path,
 ) -> list[str]:
-    """Return what contradicts the plan, the study's settings and checks, and the series."""
+    """Return what contradicts the plan, and the study's settings and checks."""
     found = []
     if [run.key for run in sorted(runs.runs, key=lambda r: r.trial)] != plan_keys(study, plan):
         found.append("its trials are not those of the plan")
@@ -153,7 +159,7 @@ def _of_plan(
             for name, value in manifest.recorded(plan, runs.runs).items()
             if body.get(name) != value
         ]
-    return [*faults, *_companions(study, runs, report)]
+    return faults
 
 
 def _planned_otherwise(
@@ -179,17 +185,14 @@ def _checks_follow(study: Study, run: Run, runs: RunSet) -> bool:
         return False
 
 
-def _companions(study: Study, runs: RunSet, report: Path) -> list[str]:
-    """Return series and variables that are missing, foreign, or contradict their runs."""
+def _companions(runs: RunSet, report: Path) -> list[str]:
+    """Return series and variables that are missing, of no run, or not what their names say."""
     found = []
     for run in runs.runs:
         if run.series is None:
             found += [f"trial {run.trial} has no series"] if run.status == "complete" else []
         elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
-        elif run.status == "complete":
-            follow = functools.partial(_metrics_follow, study, run, report / run.series)
-            found += consistency.guarded(follow, f"{run.series} of {runlog.FILE}")
     expected = {run.series for run in runs.runs}
     expected |= {
         f"variables/{digest}.json"
@@ -209,10 +212,23 @@ def _companions(study: Study, runs: RunSet, report: Path) -> list[str]:
     ]
 
 
-def _metrics_follow(study: Study, run: Run, series: Path) -> list[str]:
+def series_faults(study_name: str, report: Path) -> list[str]:
+    """Return what of a report's series cannot be, and metrics that do not follow from them."""
     import pandas as pd
 
-    return consistency.metrics(study, run, pd.read_parquet(series))
+    study = studies.find(study_name)
+
+    def follow(run: Run) -> list[str]:
+        return consistency.metrics(study, run, pd.read_parquet(report / str(run.series)))
+
+    return [
+        fault
+        for run in RunLog(report / runlog.FILE).load()[0]
+        if run.status == "complete"
+        for fault in consistency.guarded(
+            functools.partial(follow, run), f"{run.series} of {runlog.FILE}"
+        )
+    ]
 
 
 def _derived(
