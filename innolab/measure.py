@@ -26,6 +26,7 @@ from innolab.errors import InnolabError, InputError
 from innolab.hosts.here import HERE
 from innolab.itself import own_facts
 from innolab.plans import Plan, Progress
+from innolab.record import Run
 from innolab.runlog import FILE, RunLog, Session
 from innolab.runs import RunSet
 from innolab.server import require_short_path
@@ -162,12 +163,13 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
     parameters = check_parameters(study, chosen.parameters)
     trials = plan(study, parameters, chosen.builds)
     log = RunLog(folder / FILE)
-    if altered := runlog.faults(log.entries()[0]):
+    entries, torn = log.entries()
+    if altered := runlog.faults(entries):
         raise InputError(
             f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
             "away and measure anew. Nothing was changed."
         )
-    recorded = {run.key: run for run in log.load()[0]}
+    recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
     segments.settle(folder, recorded)
     missing = [trial for trial in trials if trial.key not in recorded]
     for run in recorded.values():
@@ -178,7 +180,8 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
             "none is measured. Unset INNOLAB_REPLAY to measure them."
         )
     if missing:
-        if log.repair():
+        if torn is not None:
+            log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
         _run_trials(study, parameters, chosen, missing, log, progress, clock)
     return RunSet.read(study, folder)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Of the digest that a set of server variables is named by.
+VARIABLES_DIGITS = 16
+
+
 class RunSet:
     """Runs of one study that may be compared with each other.
 
@@ -72,8 +76,7 @@ class RunSet:
         return {
             run.block: _scalar(metric, run.metrics[metric])
             for run in self.runs
-            if metric in run.metrics
-            and all(run.factors[name] == level for name, level in factors.items())
+            if metric in run.metrics and factors.items() <= run.factors.items()
         }
 
     def pairs(
@@ -176,7 +179,7 @@ def store_variables(folder: Path, variables: Mapping[str, str]) -> str:
     Fifty runs of ten arms have ten sets, not fifty.
     """
     text = json.dumps(behaviour(variables), indent=0, sort_keys=True) + "\n"
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(text.encode()).hexdigest()[:VARIABLES_DIGITS]
     path = folder / "variables" / f"{digest}.json"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)

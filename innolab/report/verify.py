@@ -1,6 +1,5 @@
 """Check a report without a server, and without executing anything of it unless asked to."""
 
-import functools
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from innolab.errors import InnolabError, InputError
 from innolab.plans import PLAN_FILE, Plan, plan_keys
 from innolab.record import Run
 from innolab.report import (
+    companions,
     folders,
     manifest,
     recompute,
@@ -78,7 +78,7 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     if is_todays := _is_of_todays_study(study, plan):
         parameters = check_parameters(study, plan.parameters)
         found.faults += _of_plan(study, parameters, plan, entries, runs, body)
-        found.faults += _companions(runs, report)
+        found.faults += companions.faults(runs, report)
     found.notes += consistency.own_builds(runs.runs)
     if not runlog.is_bound(entries):
         found.notes.append(
@@ -88,7 +88,9 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     if not found.faults:
         # Series take some seconds of a second core, while all else is computed again on the first.
         with ProcessPoolExecutor(1, get_context("spawn")) as beside:
-            followed = beside.submit(series_faults, study.name, report) if is_todays else None
+            followed = (
+                beside.submit(companions.series_faults, study.name, report) if is_todays else None
+            )
             _derived(report, body, study, found, is_todays=is_todays, execute=execute)
             found.faults += followed.result() if followed else []
     faults, notes = signatures.check(report, signers)
@@ -183,52 +185,6 @@ def _checks_follow(study: Study, run: Run, runs: RunSet) -> bool:
         return list(validity.judge(evidence, study.checks)) == run.checks
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         return False
-
-
-def _companions(runs: RunSet, report: Path) -> list[str]:
-    """Return series and variables that are missing, of no run, or not what their names say."""
-    found = []
-    for run in runs.runs:
-        if run.series is None:
-            found += [f"trial {run.trial} has no series"] if run.status == "complete" else []
-        elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
-            found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
-    expected = {run.series for run in runs.runs}
-    expected |= {
-        f"variables/{digest}.json"
-        for run in runs.runs
-        if (digest := run.conditions.get("variables"))
-    }
-    present = {
-        str(path.relative_to(report))
-        for name in ("series", "variables")
-        for path in (report / name).rglob("*")
-    }
-    found += [f"{name}: no run has it" for name in sorted(present - expected)]
-    return found + [
-        f"variables/{name}.json: its name is not the digest of what it holds"
-        for name in runs.variables
-        if manifest.digest(report / "variables" / f"{name}.json")[:16] != name
-    ]
-
-
-def series_faults(study_name: str, report: Path) -> list[str]:
-    """Return what of a report's series cannot be, and metrics that do not follow from them."""
-    import pandas as pd
-
-    study = studies.find(study_name)
-
-    def follow(run: Run) -> list[str]:
-        return consistency.metrics(study, run, pd.read_parquet(report / str(run.series)))
-
-    return [
-        fault
-        for run in RunLog(report / runlog.FILE).load()[0]
-        if run.status == "complete"
-        for fault in consistency.guarded(
-            functools.partial(follow, run), f"{run.series} of {runlog.FILE}"
-        )
-    ]
 
 
 def _derived(
