@@ -312,6 +312,12 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
+    except RecursionError:
+        print(
+            "A file that was given is nested too deep to be read. Take it from its source.",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     except _EndedError:
         print(
             "Interrupted. All finished runs are kept; run the same again to go on.", file=sys.stderr

@@ -133,7 +133,7 @@ def arms(study: Study, parameters: Parameters, runs: Sequence[Run]) -> list[str]
         found += [
             f"{name}: {where} is {is_}, and its arm has {should}"
             for where, is_, should in _contradicted(
-                study.recorded(parameters, run.factors), run.conditions, ""
+                study.recorded(parameters, run.factors), run.conditions, "", run.is_older
             )
         ]
     return found
@@ -143,7 +143,9 @@ def _arm(run: Run) -> str:
     return ", ".join(str(level) for level in run.factors.values())[:_SHOWN]
 
 
-def _contradicted(expected: Any, recorded: Any, where: str) -> list[tuple[str, Any, Any]]:
+def _contradicted(
+    expected: Any, recorded: Any, where: str, is_older: bool
+) -> list[tuple[str, Any, Any]]:
     """Return what is recorded otherwise than expected: its name, what is so, what should be.
 
     What an older innolab did not record contradicts nothing.
@@ -153,9 +155,20 @@ def _contradicted(expected: Any, recorded: Any, where: str) -> list[tuple[str, A
     return [
         fault
         for name, value in expected.items()
-        if name in recorded
-        for fault in _contradicted(value, recorded[name], f"{where} {name}".strip())
+        if name in recorded or not is_older
+        for fault in _contradicted(value, recorded.get(name), f"{where} {name}".strip(), is_older)
     ]
+
+
+def claims(sessions: Sessions, of_manifest: str | None) -> list[str]:
+    """Return in words that a report's claims were changed after a session began, if they were."""
+    began = {session.claims_sha256 for session, _ in sessions if session is not None}
+    if began - {of_manifest}:
+        return [
+            "Its claims were changed after it began to be measured: the verdicts are by another "
+            "file of claims than was registered then."
+        ]
+    return []
 
 
 def servers(runs: Sequence[Run], variables: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -105,6 +105,14 @@ class Run(BaseModel):
         """Return whether the run may support a verdict."""
         return self.status == "complete" and all(c.result != "invalid" for c in self.checks)
 
+    @property
+    def is_older(self) -> bool:
+        """Return whether innolab 0.1.0 measured it, which recorded less.
+
+        It neither bound the lines of its log nor said which samples are of a window.
+        """
+        return self.conditions["innolab"].get("version") == "0.1.0"
+
     def body(self) -> dict[str, Any]:
         """Return the run as JSON has it."""
         body = self.model_dump()

@@ -1,6 +1,5 @@
 """The file runs.jsonl: appended and synced line by line, each line bound to the one before it."""
 
-import datetime
 import hashlib
 import json
 import os
@@ -8,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from innolab import parsing
 from innolab.errors import InnolabError
@@ -31,7 +30,7 @@ class Session(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    began_at: datetime.datetime
+    began_at: AwareDatetime
     plan_sha256: str
     claims_sha256: str
     trials: int

@@ -105,7 +105,7 @@ def evidence(run: Any, series: Any) -> dict[str, Bounds]:
     for name, window in run.conditions["steady"].items():
         pages = series["total_pages"]
         bounds: dict[str, Bounds] = {"pool_pages": (float(pages.min()), float(pages.max()))}
-        if "from_s" in window:
+        if not run.is_older:
             lines = run.conditions["sysbench"][name]
             before, after = samples[window["from_s"]], samples[window["to_s"]]
             done = lines["transactions"]

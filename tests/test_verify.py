@@ -264,6 +264,48 @@ def test_a_cell_that_divides_by_ten_is_found_and_shown(report: Path) -> None:
     assert any(note.startswith("+") and "/= 10" in note for note in found.notes)
 
 
+def test_a_foreign_notebook_is_executed_on_demand_alone_and_in_a_sandbox(report: Path) -> None:
+    secret = Path("/root/innolab-test-was-executed") if os.geteuid() == 0 else report / "executed"
+
+    def look(cells: list[Any]) -> None:
+        cell = next(c for c in cells if "measure()" in "".join(c["source"]))
+        cell["source"] = "".join(cell["source"]) + (
+            f"\nimport contextlib, pathlib\nwith contextlib.suppress(OSError):\n"
+            f"    pathlib.Path({str(secret)!r}).touch()"
+        )
+
+    _a_cell(report, look)
+    secret.unlink(missing_ok=True)
+    assert verify(report).faults
+    assert not secret.exists()
+    found = verify(report, execute=True)
+    assert not secret.exists()
+    assert found.faults == []
+    assert any("Executed in a sandbox, it gives what the report shows" in n for n in found.notes)
+
+
+def test_claims_changed_after_a_session_began_are_told(report: Path) -> None:
+    """The session under attack was registered with other claims than there are."""
+    assert any("claims were changed" in note for note in verify(report).notes)
+
+
+def test_a_series_that_would_fill_the_memory_is_not_read(report: Path) -> None:
+    frame = pd.DataFrame({"t_s": range(1000)})
+    frame[[f"c{n}" for n in range(60)]] = 0.0
+    pd.concat([frame] * 900).to_parquet(_series(report), index=False)
+    _seal(report, render_it=False)
+    assert "values, and 50,000,000 are the most" in "\n".join(verify(report).faults)
+
+
+def test_times_that_do_not_add_up_are_found(report: Path) -> None:
+    path = report / folders.MANIFEST_FILE
+    body = json.loads(path.read_text())
+    body["time_s"]["measured passes"] /= 2
+    body["seal"] = manifest.seal_of(body)
+    path.write_text(json.dumps(body))
+    assert "are not its total" in "\n".join(verify(report).faults)
+
+
 def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(report: Path) -> None:
     def script(cells: list[Any]) -> None:
         cells[0]["source"] = "".join(cells[0]["source"]) + "\n<script>alert(1)</script>"

@@ -9,6 +9,9 @@ from innolab.record import Run
 from innolab.runlog import RunLog
 from innolab.runs import VARIABLES_DIGITS, RunSet
 
+# Two days at ten samples a second, as 400 MB in memory.
+_MOST_VALUES = 50_000_000
+
 
 def faults(runs: RunSet, report: Path) -> list[str]:
     """Return series and variables that are missing, of no run, or not what their names say."""
@@ -22,6 +25,8 @@ def faults(runs: RunSet, report: Path) -> list[str]:
             )
         elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
+        else:
+            found += [f"{run.series}: {why}" for why in _unreadable(report / run.series)]
     expected = {run.series for run in runs.runs}
     expected |= {
         f"variables/{digest}.json"
@@ -39,6 +44,20 @@ def faults(runs: RunSet, report: Path) -> list[str]:
         for name in runs.variables
         if _digest(report / "variables" / f"{name}.json") != name
     ]
+
+
+def _unreadable(series: Path) -> list[str]:
+    """Return why a series is not read at all: a small file may hold a thousand million rows."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        found = parquet.read_metadata(series)
+    except (pyarrow.ArrowException, OSError) as error:
+        return [f"it cannot be read ({' '.join(str(error).split())[:200]})"]
+    if (values := found.num_rows * found.num_columns) > _MOST_VALUES:
+        return [f"it has {values:,} values, and {_MOST_VALUES:,} are the most that a trial has"]
+    return []
 
 
 def _digest(path: Path) -> str:

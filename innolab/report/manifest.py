@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from innolab import claims, files, parsing
 from innolab.errors import InnolabError, InputError
@@ -63,7 +63,7 @@ class _Manifest(BaseModel):
     record_schema: int | None = None
     notebook_sha256: str | None = Field(default=None, pattern=_SHA256)
     claims_sha256: str | None = Field(default=None, pattern=_SHA256)
-    sealed_at: datetime.datetime | None = None
+    sealed_at: AwareDatetime | None = None
 
 
 def seal(
@@ -162,19 +162,24 @@ def strangers(folder: Path) -> list[str]:
     return found
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Return the digest of every file of a report by relative path.
+def members(folder: Path) -> dict[str, Path]:
+    """Return every file of a report by relative path.
 
     The manifest is none of them, nor are the signatures that others add to a sealed report.
     """
     paths = {str(path.relative_to(folder)): path for path in _walk(folder)}
     return {
-        name: digest(path)
+        name: path
         for name, path in sorted(paths.items())
         if stat.S_ISREG(path.lstat().st_mode)
         and name != folders.MANIFEST_FILE
         and not name.startswith(f"{folders.SIGNATURES}/")
     }
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of every file of a report by relative path."""
+    return {name: digest(path) for name, path in members(folder).items()}
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -1,7 +1,7 @@
 """Check a report without a server, and without executing anything of it unless asked to."""
 
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,8 +32,6 @@ LIMITS = (
     "says who vouches for it, and measuring again is the only proof."
 )
 _REPLAY_LIMIT_S = 900
-# The last innolab that did not write into each line of a log the digest of the one before it.
-_UNBOUND_VERSION = "0.1.0"
 
 
 @dataclass
@@ -83,8 +81,9 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     if not runlog.is_bound(entries):
         found.notes.append(
             f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
-            f"innolab {_UNBOUND_VERSION}: their order and the number planned were not checked."
+            "innolab 0.1.0: their order and the number planned were not checked."
         )
+    found.notes += consistency.claims(runlog.by_session(entries), body.get("claims_sha256"))
     if not found.faults:
         # Series take some seconds of a second core, while all else is computed again on the first.
         with ProcessPoolExecutor(1, get_context("spawn")) as beside:
@@ -92,11 +91,18 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
                 beside.submit(companions.series_faults, study.name, report) if is_todays else None
             )
             _derived(report, body, study, found, is_todays=is_todays, execute=execute)
-            found.faults += followed.result() if followed else []
+            found.faults += _result(followed) if followed else []
     faults, notes = signatures.check(report, signers)
     found.faults += faults
     found.notes += notes
     return found
+
+
+def _result(followed: Future[list[str]]) -> list[str]:
+    try:
+        return followed.result()
+    except BrokenExecutor:
+        return ["series: they ended the process that read them, as no real ones do"]
 
 
 def _is_of_todays_study(study: Study, plan: Plan) -> bool:
@@ -111,14 +117,17 @@ def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
     faults = []
     if manifest.seal_of(body) != body["seal"]:
         faults.append(f"{folders.MANIFEST_FILE}: it was changed after it was sealed")
+    stages_s = sum(seconds for name, seconds in body["time_s"].items() if name != "total")
+    if abs(stages_s - body["time_s"].get("total", stages_s)) > 1:
+        faults.append(f"{folders.MANIFEST_FILE}: the times of its stages are not its total")
     listed = body["files"]
-    present = manifest.digests(report)
+    present = manifest.members(report)
     for name in sorted(listed.keys() | present.keys()):
         if name not in present:
             faults.append(f"{name}: missing")
         elif name not in listed:
             faults.append(f"{name}: not part of the report when it was sealed")
-        elif listed[name] != present[name]:
+        elif listed[name] != manifest.digest(present[name]):
             faults.append(f"{name}: changed after the report was sealed")
     return faults
 
@@ -127,9 +136,9 @@ def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     """Return what contradicts the order and the clock of the sessions that measured."""
     sessions = runlog.by_session(entries)
     found = runlog.faults(entries)
-    versions = {run.conditions["innolab"].get("version") for _, runs in sessions for run in runs}
-    if not runlog.is_bound(entries) and (newer := sorted(map(str, versions - {_UNBOUND_VERSION}))):
-        found.append(f"its lines are not bound to each other, as innolab {newer[0]} binds them")
+    newer = [run for _, runs in sessions for run in runs if not run.is_older]
+    if newer and not runlog.is_bound(entries):
+        found.append("its lines are not bound to each other, as this innolab's are")
     found += consistency.times(sessions, body.get("sealed_at"))
     found += consistency.hosts(sessions)
     return [f"{runlog.FILE}: {fault}" for fault in found]
@@ -242,7 +251,7 @@ def _recomputed(report: Path, made: Path, study: Study) -> list[str]:
 
 
 def _differences(report: Path, made: Path) -> list[str]:
-    names = sorted(manifest.digests(report).keys() | manifest.digests(made).keys())
+    names = sorted(manifest.members(report).keys() | manifest.members(made).keys())
     return same.differences(report, made, names)
 
 

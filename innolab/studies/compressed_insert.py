@@ -312,7 +312,7 @@ def evidence(run: Any, series: Any) -> dict[str, Bounds]:
         f"{name}_per_row": exactly(sum(one[name] for one in table) / rows)
         for name in ("file_bytes", "allocated_bytes")
     }
-    if run.conditions["pieces"]["resumed_at_rows"] or "from_s" not in segments[0]:
+    if run.conditions["pieces"]["resumed_at_rows"] or run.is_older:
         return found
     samples = [
         series[series["t_s"].between(one["from_s"], one["to_s"])].to_dict("records")
