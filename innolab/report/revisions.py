@@ -54,13 +54,12 @@ def remake(report: Path, body: dict[str, Any], place: Path, *, own_lock: bool) -
     InnolabError
         Where that revision fails on these runs.
     """
-    tree = _tree(body)
-    python = _python(tree) if own_lock else Path(sys.executable)
-    _innolab(python, tree, place, "render", str(report), "--version", str(body["version"]))
+    words = ("render", str(report), "--version", str(body["version"]))
+    _innolab(body, place, *words, own_lock=own_lock)
     return place / str(body["study"]) / str(body["version"])
 
 
-def verified(made: Path, body: dict[str, Any], place: Path) -> None:
+def verified(made: Path, body: dict[str, Any], place: Path, *, own_lock: bool) -> None:
     """Have a report that its own revision made again checked by that revision's `verify`.
 
     Its notebook is the revision's own, so even one that executes it executes nothing foreign.
@@ -70,7 +69,7 @@ def verified(made: Path, body: dict[str, Any], place: Path) -> None:
     InnolabError
         Where it finds a fault in what was recorded.
     """
-    _innolab(Path(sys.executable), _tree(body), place, "verify", str(made))
+    _innolab(body, place, "verify", str(made), own_lock=own_lock)
 
 
 def has_own_lock(body: dict[str, Any]) -> bool:
@@ -146,8 +145,10 @@ def _cache() -> Path:
     return machine.cache_folder() / "revisions"
 
 
-def _innolab(python: Path, tree: Path, place: Path, *words: str) -> None:
+def _innolab(body: dict[str, Any], place: Path, *words: str, own_lock: bool) -> None:
     """Run the revision's own command line, its reports in `place`."""
+    tree = _tree(body)
+    python = _python(tree) if own_lock else Path(sys.executable)
     try:
         done = subprocess.run(
             [str(python), "-c", _MAIN, *words],

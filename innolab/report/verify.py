@@ -217,9 +217,9 @@ def _derived(
             made = _copy(report, Path(place) / "today", body)
             faults = _recomputed(report, made, study)
         if faults and not revisions.is_todays(body):
-            made, faults = _by_its_revision(report, body, Path(place), found, made, faults)
-            if not faults and not is_todays:
-                faults = _checked_by_its_revision(body, Path(place), made)
+            made, faults = _by_its_revision(
+                report, body, Path(place), found, made, faults, also_records=not is_todays
+            )
         diff = _cells_diff(report, made) if faults and made else []
         if diff and execute:
             faults = _executed(report, study, Path(place), body, found)
@@ -262,10 +262,16 @@ def _by_its_revision(
     found: Findings,
     today: Path | None,
     faults: list[str],
+    *,
+    also_records: bool,
 ) -> tuple[Path | None, list[str]]:
     """Return what the report's own revision made of its runs, and how the report differs from it.
 
     With today's libraries first: where they give the same, no others are needed.
+
+    Parameters
+    ----------
+    also_records : whether that revision has to check what was recorded too, which today's cannot
     """
     made = today
     for own_lock in [False, *([True] if revisions.has_own_lock(body) else [])]:
@@ -273,25 +279,18 @@ def _by_its_revision(
         room.mkdir()
         try:
             made = revisions.remake(report, body, room, own_lock=own_lock)
+            if not (faults := _differences(report, made)) and also_records:
+                revisions.verified(made, body, room, own_lock=own_lock)
         except revisions.UnavailableError as error:
             return made, [*faults, f"Its own revision cannot be asked: {error}."]
         except InnolabError as error:
             faults = [str(error)]
             continue
-        if not (faults := _differences(report, made)):
+        if not faults:
             commit = body["rendered_by"]["commit"]
             found.notes.append(f"It was checked by the innolab that rendered it, commit {commit}.")
             break
     return made, faults
-
-
-def _checked_by_its_revision(body: dict[str, Any], place: Path, made: Path | None) -> list[str]:
-    assert made is not None
-    try:
-        revisions.verified(made, body, place)
-    except InnolabError as error:
-        return [f"{runlog.FILE}: {error}"]
-    return []
 
 
 def _cells_diff(report: Path, made: Path) -> list[str]:
