@@ -275,8 +275,8 @@ def test_nbval_finds_the_executed_notebook_true(reference: Path) -> None:
     assert f"{len(code)} passed" in done.stdout
 
 
-def test_nbval_finds_an_altered_output(reference: Path) -> None:
-    path = reference / "notebook.ipynb"
+def test_nbval_finds_an_altered_output(smallest: Path) -> None:
+    path = smallest / "notebook.ipynb"
     text = path.read_text()
     altered = re.sub(r"<td>(\d[\d.,]*) \(", r"<td>9\1 (", text, count=1)
     assert altered != text

@@ -25,7 +25,7 @@ from innolab.errors import InnolabError, InputError
 from innolab.figures import svg
 from innolab.plans import Plan
 from innolab.record import SCHEMA, Run
-from innolab.report import folders, manifest, recompute, render, same
+from innolab.report import companions, folders, manifest, recompute, render, same
 from innolab.report.verify import _sealed, verify
 from innolab.runlog import RunLog, Session
 from innolab.study import check_parameters
@@ -205,12 +205,13 @@ _OF_RUNS: dict[str, tuple[Callable[[list[Body]], None], str]] = {
 
 
 @pytest.mark.parametrize("attack", _OF_RUNS)
-def test_runs_that_were_edited_are_found_though_all_was_rendered_and_sealed_anew(
+def test_runs_that_were_edited_are_found_by_what_contradicts_them(
     report: Path, attack: str
 ) -> None:
+    """Whether all was rendered anew makes no difference: this is found before any of it is read."""
     change, says = _OF_RUNS[attack]
     _rewritten(report, change)
-    _seal(report)
+    _seal(report, render_it=False)
     found = "\n".join(verify(report).faults)
     assert says in found
     assert _RUNS in found
@@ -339,9 +340,17 @@ def test_a_series_doubled_is_found(
 ) -> None:
     report = tmp_path / sound(study).name
     shutil.copytree(sound(study), report)
+    assert companions.series_faults(study, report) == []
     _doubled(report, of_time)
+    found = companions.series_faults(study, report)
+    assert found
+    assert all("0007" in fault or "trial 7:" in fault for fault in found)
+
+
+def test_a_series_that_was_edited_is_a_fault_of_its_report(report: Path) -> None:
+    _doubled(report, of_time=False)
     _seal(report, render_it=False)
-    assert any("0007" in fault or "trial 7:" in fault for fault in verify(report).faults)
+    assert any("0007" in fault for fault in verify(report).faults)
 
 
 def _variables(report: Path) -> None:
