@@ -265,7 +265,7 @@ def test_taking_down_no_lab_changes_nothing(folder: Path) -> None:
 def test_check_mode_says_what_would_be_made_and_makes_nothing(folder: Path) -> None:
     said = play(folder / "cache", "--check", "--diff")
     assert " changed=1 " in said
-    assert "+8 data disks of 2147483648 bytes" in said
+    assert "+8 data disks of 1073741824 bytes" in said
     assert not (folder / "cache").exists()
 
 
