@@ -15,7 +15,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _plan(seed: int) -> Plan:
-    return Plan("multi-buffer-pool", "0" * 64, {"seed": seed}, ["x"], {})
+    return Plan("multi-buffer-pool", "0" * 64, {"scale": "quick", "seed": seed}, ["x"], {})
 
 
 def test_the_same_plan_is_resumed_and_another_gets_the_next_version() -> None:
