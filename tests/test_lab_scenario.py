@@ -236,9 +236,9 @@ _SYSTEM = {"id": "virtio-innolab-system", "serial": "innolab-system", "size_byte
 # What is done to disk 8, how it is named then, and a word of the refusal.
 _REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
     "data without a signature": (
-        f"printf data | dd of={_D} bs=1M seek=1234 conv=notrunc status=none",
+        f"printf data | dd of={_D} bs=1M seek=789 conv=notrunc status=none",
         {},
-        f"not blank: data from byte {1234 * 2**20} on",
+        f"not blank: data from byte {789 * 2**20} on",
     ),
     "a foreign file system": (f"mkfs.xfs -q -f {_D}", {}, "signature of xfs"),
     "a partition table": (_PARTITION, {}, "partition table|signature of"),
@@ -252,12 +252,12 @@ _REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a disk held open": (f"setsid sleep 60 <{_D} >/dev/null 2>&1 &", {}, "held open"),
     "the root disk": ("true", _SYSTEM, "in use"),
     "a wrong serial": ("true", {"serial": "other"}, "serial number should be other"),
-    "a wrong size": ("true", {"size_bytes": 2**30}, "should have 1073741824 bytes"),
+    "a wrong size": ("true", {"size_bytes": 2**31}, "should have 2147483648 bytes"),
     "a disk that is not there": ("true", {"id": "virtio-innolab-9"}, "no such disk"),
 }
 _UNDO = (
     f"umount /mnt 2>/dev/null; swapoff {_D} 2>/dev/null; mdadm --stop --scan 2>/dev/null; "
-    f"pkill -f 'slee[p] 60'; fallocate -p -o 0 -l {2 * 2**30} {_D}; true"
+    f"pkill -f 'slee[p] 60'; fallocate -p -o 0 -l {2**30} {_D}; true"
 )
 
 
