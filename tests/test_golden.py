@@ -1,0 +1,24 @@
+"""What must not change while rooms are rebuilt: verdicts of the four recorded reference reports."""
+
+import json
+
+import pytest
+from conftest import ROOT
+
+from innolab import claims, studies
+from innolab.plans import Plan
+from innolab.runs import RunSet
+
+REFERENCES = sorted((ROOT / "tests" / "fixtures" / "verdicts").glob("*.json"))
+
+
+@pytest.mark.parametrize("golden", REFERENCES, ids=lambda path: path.stem)
+def test_verdicts_estimates_and_intervals_are_those_of_the_references(golden) -> None:
+    report = ROOT / "reports" / golden.stem / "2026-11-22-1"
+    plan = Plan.read(report)
+    runs = RunSet.read(studies.find(golden.stem), report)
+    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
+    judged = [
+        [v.claim, v.server, v.verdict, v.published, v.estimate, v.low, v.high, v.n] for v in found
+    ]
+    assert judged == json.loads(golden.read_text())
