@@ -48,10 +48,10 @@ lab-down: $(VENV)/.ready  ## end the lab and delete its disks (its image stays)
 
 bench: setup  ## measure innolab itself, as ratios taken side by side
 	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m benchmarks
 
 evaluate: setup  ## do our intervals hold? the same arm twice, and one a tenth slower (root)
-	@$(BIN)/python -m bench.evaluation
+	@$(BIN)/python -m benchmarks.evaluation
 
 lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from innolab.errors import InnolabError, InputError
+from innolab.base.errors import InnolabError, InputError
 
 app = typer.Typer(
     help="Re-run published studies of MySQL/InnoDB storage and memory, and judge their claims.",
@@ -53,7 +53,7 @@ def list_(
 @app.command(epilog="Example: innolab doctor")
 def doctor() -> None:
     """Say what this host has, what it lacks, and what may disturb a measurement."""
-    from innolab import doctor
+    from innolab.run import doctor
 
     findings = doctor.examine()
     for finding in findings:
@@ -65,9 +65,10 @@ def doctor() -> None:
 @app.command(epilog="Example: innolab plan multi-buffer-pool --scale smoke -p replicates=3")
 def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> None:
     """Print the trials in the order of their running, without running any."""
-    from innolab import measure, studies
-    from innolab.study import check_parameters
-    from innolab.study import plan as planned
+    from innolab import studies
+    from innolab.record.study import check_parameters
+    from innolab.record.study import plan as planned
+    from innolab.run import measure
 
     found = studies.find(study)
     chosen = measure.prepare(found, check_parameters(found, _parameters(found, scale, parameter)))
@@ -89,12 +90,15 @@ def run(
     ] = None,
 ) -> None:
     """Measure a study and make its report; go on where an earlier run of the same plan stopped."""
-    from innolab import machine, measure, runlog, studies
-    from innolab.clock import Clock
-    from innolab.progress import Shown
+    from innolab import studies
+    from innolab.base.clock import Clock
+    from innolab.hosts import machine
+    from innolab.record import runlog
+    from innolab.record.runlog import RunLog
+    from innolab.record.study import check_parameters
     from innolab.report import folders
-    from innolab.runlog import RunLog
-    from innolab.study import check_parameters
+    from innolab.run import measure
+    from innolab.run.progress import Shown
 
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
@@ -132,10 +136,10 @@ def render_(
     Parameters that only ask of the results, as what to buy, may be given anew.
     """
     from innolab import studies
-    from innolab.clock import Clock
-    from innolab.plans import Plan
+    from innolab.base.clock import Clock
+    from innolab.record.plan import Plan
+    from innolab.record.runs import RunSet
     from innolab.report import folders, manifest, render
-    from innolab.runs import RunSet
 
     clock = Clock()
     source = folders.find(report)
@@ -227,7 +231,7 @@ def index() -> None:
 
 
 def _parameters(study: Any, scale: str, given: list[str] | None) -> dict[str, Any]:
-    from innolab.study import shown
+    from innolab.base.quoting import shown
 
     result: dict[str, Any] = {"scale": scale}
     for item in given or []:

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innolab import machine, measure, observe, studies
-from innolab.clock import Clock
-from innolab.errors import InputError
-from innolab.hosts.here import HERE
-from innolab.plans import PLAN_FILE, Plan, plan_keys
-from innolab.progress import Shown
+from innolab import studies
+from innolab.base.clock import Clock
+from innolab.base.errors import InputError
+from innolab.hosts import machine, observe
+from innolab.hosts.local import HERE
+from innolab.record.plan import PLAN_FILE, Plan, plan_keys
+from innolab.record.runlog import FILE, RunLog
+from innolab.record.runs import RunSet
+from innolab.record.study import Study, check_parameters
 from innolab.report import folders
-from innolab.runlog import FILE, RunLog
-from innolab.runs import RunSet
-from innolab.study import Study, check_parameters
+from innolab.run import measure
+from innolab.run.progress import Shown
 
 
 @dataclass(frozen=True)

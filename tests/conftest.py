@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from innolab import studies
-from innolab.record import Run
-from innolab.study import Study, Trial, check_parameters, plan
+from innolab.record.run import Run
+from innolab.record.study import Study, Trial, check_parameters, plan
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent

@@ -17,15 +17,16 @@ from conftest import ROOT, Innolab
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from innolab import cli, machine, playbooks, runlog, segments, studies
-from innolab.errors import InnolabError, InputError
-from innolab.hosts import inventory
-from innolab.itself import own_facts
-from innolab.plans import PLAN_FILE, Plan
+from innolab import cli, studies
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import own_facts
+from innolab.hosts import inventory, machine, playbooks
+from innolab.record import journal, runlog
+from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.runlog import RunLog, Session
+from innolab.record.runs import RunSet
+from innolab.record.study import check_parameters
 from innolab.report import folders, manifest
-from innolab.runlog import RunLog, Session
-from innolab.runs import RunSet
-from innolab.study import check_parameters
 
 REPORT = sorted((ROOT / "reports" / "multi-buffer-pool").iterdir())[-1]
 STUDY = studies.find("multi-buffer-pool")
@@ -238,14 +239,14 @@ _JOURNAL = json.dumps(
 @_examples(700)
 @given(_damaged(_JOURNAL))
 def test_a_damaged_journal_is_told(folder: Path, damage: bytes) -> None:
-    (folder / segments.FILE).write_bytes(damage)
+    (folder / journal.FILE).write_bytes(damage)
 
     def read() -> None:
-        segments.settle(folder, ["another"])
-        journal = segments.Journal(folder, "a", folder, lasting=True)
-        journal.data.mkdir(parents=True, exist_ok=True)
-        journal.checkpoint()
-        journal.why_again()
+        journal.settle(folder, ["another"])
+        begun = journal.Journal(folder, "a", folder, lasting=True)
+        begun.data.mkdir(parents=True, exist_ok=True)
+        begun.checkpoint()
+        begun.why_again()
 
     _told(read)
 

@@ -5,12 +5,13 @@ import math
 import pytest
 from conftest import made_run, planned
 
-from innolab import claims, studies, tables
-from innolab.record import Run
-from innolab.runlog import RunLog
-from innolab.runs import RunSet
-from innolab.stats import Interval
-from innolab.study import Study, Trial, check_parameters
+from innolab import studies, tables
+from innolab.analysis import claims
+from innolab.analysis.stats import Interval
+from innolab.record.run import Run
+from innolab.record.runlog import RunLog
+from innolab.record.runs import RunSet
+from innolab.record.study import Study, Trial, check_parameters
 
 _INF = math.inf
 VARIABLES: dict[str, dict[str, str]] = {"0123456789abcdef": {}}

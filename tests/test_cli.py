@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import builds, datasets, machine
-from innolab.errors import InputError
+from innolab.base.errors import InputError
+from innolab.hosts import machine
+from innolab.mysql import builds, datasets
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from innolab.clock import Clock
+from innolab.base.clock import Clock
 
 
 def test_stages_and_rest_add_up_to_the_total() -> None:

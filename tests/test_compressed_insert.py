@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import curves, growth, segments, studies
-from innolab.errors import InputError
-from innolab.record import Run
-from innolab.runlog import RunLog
-from innolab.segments import Checkpoint, Journal
+from innolab import studies
+from innolab.analysis import curves, growth
+from innolab.base.errors import InputError
+from innolab.record import journal
+from innolab.record.journal import Checkpoint, Journal
+from innolab.record.run import Run
+from innolab.record.runlog import RunLog
+from innolab.record.study import check_parameters
 from innolab.studies import compressed_insert as study
-from innolab.study import check_parameters
 
 _NAME = "compressed-insert"
 
@@ -169,15 +171,15 @@ def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
     (folder / "elsewhere").rename(first.data)
     assert Journal(report, "a", cache, lasting=True).checkpoint() == done
     assert Journal(report, "b", cache, lasting=True).checkpoint() is None
-    segments.clear_orphans(cache)
+    journal.clear_orphans(cache)
     assert first.data.exists(), "a journal names it"
-    segments.settle(report, ["a"])
-    segments.clear_orphans(cache)
+    journal.settle(report, ["a"])
+    journal.clear_orphans(cache)
     assert not first.place.exists(), "no journal names it any more"
 
 
 def test_a_damaged_journal_is_told(folder: Path) -> None:
-    (folder / segments.FILE).write_text('{"trial": "a", "pl')
+    (folder / journal.FILE).write_text('{"trial": "a", "pl')
     with pytest.raises(InputError, match="Remove it, and the trial"):
         Journal(folder, "a", folder, lasting=True).checkpoint()
 
@@ -187,13 +189,13 @@ def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None
     journal.begin()
     kept = journal.keep_failed()
     journal.end()
-    segments.clear_orphans(folder)
+    journal.clear_orphans(folder)
     assert kept.exists()
 
 
 def test_the_pace_says_rows_rate_and_time_left() -> None:
     said: list[str] = []
-    pace = segments.Pace(1000, said.append)
+    pace = journal.Pace(1000, said.append)
     # Rows of another table, which runs the server in.
     for t in range(3):
         pace({"t_s": t - 9.0, "rows": 900.0 * t})
@@ -217,7 +219,7 @@ def env(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    from innolab import machine
+    from innolab.hosts import machine
 
     for name in ("builds", "etc", "tools"):
         (folder / name).symlink_to(machine.cache_folder() / name)
@@ -225,7 +227,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _journal(env: dict[str, str]) -> dict[str, Any]:
-    found = list(Path(env["INNOLAB_REPORTS"]).glob(f"{_NAME}/*.unfinished/{segments.FILE}"))
+    found = list(Path(env["INNOLAB_REPORTS"]).glob(f"{_NAME}/*.unfinished/{journal.FILE}"))
     return json.loads(found[0].read_text()) if found else {}
 
 
@@ -259,8 +261,8 @@ def test_a_killed_run_goes_on_at_its_last_segment(env: dict[str, str], innolab: 
     assert sum(one["rows"] for one in first.conditions["segments"]) == study.ROWS["smoke"]
     assert all(run.conditions["pieces"]["resumed_at_rows"] == 0 for run in others)
     report = Path(done.stdout.splitlines()[-1]).parent
-    assert not (report / segments.FILE).exists()
-    assert list(Path(env["INNOLAB_CACHE"], segments.KEPT).glob("*")) == []
+    assert not (report / journal.FILE).exists()
+    assert list(Path(env["INNOLAB_CACHE"], journal.KEPT).glob("*")) == []
     assert innolab("verify", str(report), **env).returncode == 0
 
 
@@ -269,7 +271,7 @@ def test_a_table_that_is_not_as_it_was_left_starts_again_and_says_so(
     env: dict[str, str], innolab: Innolab
 ) -> None:
     _killed_after_a_segment(env, _KILLED)
-    [file] = Path(env["INNOLAB_REPORTS"]).glob(f"{_NAME}/*.unfinished/{segments.FILE}")
+    [file] = Path(env["INNOLAB_REPORTS"]).glob(f"{_NAME}/*.unfinished/{journal.FILE}")
     body = json.loads(file.read_text())
     body["checkpoint"]["checksum"] ^= 1
     file.write_text(json.dumps(body))
@@ -301,7 +303,7 @@ wait $!
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
 @pytest.mark.parametrize("keep", ["false", "true"])
 def test_a_full_disk_is_a_failed_run_and_the_rest_goes_on(folder: Path, keep: str) -> None:
-    from innolab import machine
+    from innolab.hosts import machine
 
     with (folder / "image").open("wb") as image:
         image.truncate(1600 * 1024**2)
@@ -318,5 +320,5 @@ def test_a_full_disk_is_a_failed_run_and_the_rest_goes_on(folder: Path, keep: st
     assert len(runs) == 2
     assert sum(run.valid for run in runs) == 1
     kept = (folder / "kept").read_text().split()
-    assert [name.endswith(segments.FAILED) for name in kept] == ([True] if keep == "true" else [])
+    assert [name.endswith(journal.FAILED) for name in kept] == ([True] if keep == "true" else [])
     assert ("Its data are kept in innolab-kept" in str(failed[0].error)) == (keep == "true")

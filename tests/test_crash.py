@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import datasets, machine
+from innolab.hosts import machine
+from innolab.mysql import datasets
+from innolab.record.runlog import RunLog
 from innolab.report import folders
-from innolab.runlog import RunLog
 
 pytestmark = pytest.mark.integration
 

@@ -4,24 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from innolab import devices, disk
-from innolab.devices import Calibration
-from innolab.errors import InnolabError
-from innolab.loads import fio
+from innolab.base.errors import InnolabError
+from innolab.storage import emulated, fio, profiles
+from innolab.storage.profiles import Calibration
 
-_RAID = devices.profiles()["raid10-8x15k"]
+_RAID = profiles.profiles()["raid10-8x15k"]
 
 
 def test_bandwidth_caps_the_pages_of_a_profile() -> None:
-    found = {name: p.pages_per_s("read") for name, p in devices.profiles().items()}
+    found = {name: p.pages_per_s("read") for name, p in profiles.profiles().items()}
     assert found["raid10-8x15k"] == 1600
     assert found["x25-e"] == pytest.approx(250e6 / 16384)
     assert found["fusionio-320"] == pytest.approx(700e6 / 16384)
-    assert devices.profiles()["x25-e"].pages_per_s("write") == 3300
+    assert profiles.profiles()["x25-e"].pages_per_s("write") == 3300
 
 
 def test_a_calibration_within_a_twentieth_has_no_fault() -> None:
-    assert devices.faults(_RAID, Calibration(1640, 770, 2286, 400)) == []
+    assert profiles.faults(_RAID, Calibration(1640, 770, 2286, 400)) == []
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def test_a_calibration_within_a_twentieth_has_no_fault() -> None:
     ],
 )
 def test_each_fault_is_named(found: Calibration, word: str) -> None:
-    [said] = devices.faults(_RAID, found)
+    [said] = profiles.faults(_RAID, found)
     assert word in said
 
 
@@ -54,15 +53,15 @@ def test_fios_answer_is_read_and_nonsense_refused() -> None:
             fio.parse(text)
 
 
-def _disk(cgroup: Path, controller: str) -> disk.EmulatedDisk:
-    return disk.EmulatedDisk("7:3", cgroup / "data", cgroup, controller, {})
+def _disk(cgroup: Path, controller: str) -> emulated.EmulatedDisk:
+    return emulated.EmulatedDisk("7:3", cgroup / "data", cgroup, controller, {})
 
 
 def test_limits_of_cgroup_v2_are_written_as_the_kernel_reads_them(tmp_path: Path) -> None:
     """The real part is the test of cgroup v1 beside the role; kernels with v2 are not at hand."""
     made = _disk(tmp_path, "v2")
     (tmp_path / "io.max").write_text("")
-    made.set_limits(devices.profiles()["x25-e"])
+    made.set_limits(profiles.profiles()["x25-e"])
     wanted = "7:3 riops=35000 wiops=3300 rbps=250000000 wbps=170000000"
     assert (tmp_path / "io.max").read_text() == wanted
     made.set_limits(None)

@@ -23,9 +23,10 @@ import pytest
 from conftest import ROOT
 from test_storage import PLAYBOOKS, Error, contents, disks, geometry, host, plan, refusals
 
-from innolab import builds, machine, server
-from innolab.builds import Build
-from innolab.workshop import base_settings_file
+from innolab.hosts import machine
+from innolab.mysql import builds, server
+from innolab.mysql.builds import Build
+from innolab.run.session import base_settings_file
 
 MIB, GIB = 2**20, 2**30
 SMALL, LARGE = 32 * MIB, 64 * GIB

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from innolab.errors import InputError
-from innolab.plans import Plan
+from innolab.base.errors import InputError
+from innolab.record.plan import Plan
 from innolab.report import folders
 
 

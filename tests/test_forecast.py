@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from conftest import made_conditions, made_run, planned
 
-from innolab import forecast, misses, studies
-from innolab.models import Device, Model
-from innolab.runs import RunSet
-from innolab.study import check_parameters
+from innolab import studies
+from innolab.analysis import cache_misses
+from innolab.analysis.queueing import Device, Model
+from innolab.record.runs import RunSet
+from innolab.record.study import check_parameters
+from innolab.studies import forecast
 
 STUDY = studies.find("more-memory")
 _TRUE = Model(cpu_tps=3000.0, threads=16, reads=20.0, miss_cpu_s=1e-5)
@@ -24,7 +26,7 @@ def _runs(without: str = "") -> RunSet:
             continue
         speed = Device(_SPEED.get(device, 2000.0), 1e9)
         ratio = float(trial.factors["pool_ratio"])
-        miss = misses.miss_ratio(str(trial.factors["distribution"]), ratio, 20_000, 2_000_000)
+        miss = cache_misses.miss_ratio(str(trial.factors["distribution"]), ratio, 20_000, 2_000_000)
         conditions = made_conditions()
         conditions["device"] = {
             "name": device,

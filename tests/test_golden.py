@@ -5,9 +5,10 @@ import json
 import pytest
 from conftest import ROOT
 
-from innolab import claims, studies
-from innolab.plans import Plan
-from innolab.runs import RunSet
+from innolab import studies
+from innolab.analysis import claims
+from innolab.record.plan import Plan
+from innolab.record.runs import RunSet
 
 REFERENCES = sorted((ROOT / "tests" / "fixtures" / "verdicts").glob("*.json"))
 

@@ -3,8 +3,9 @@
 import pytest
 from conftest import made_run, planned
 
-from innolab import knees, studies
-from innolab.runs import RunSet
+from innolab import studies
+from innolab.record.runs import RunSet
+from innolab.studies import knees
 
 STUDY = studies.find("more-memory")
 

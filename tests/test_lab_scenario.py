@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import machine
-from innolab.record import Run
-from innolab.runlog import RunLog
+from innolab.hosts import machine
+from innolab.record.run import Run
+from innolab.record.runlog import RunLog
 
 pytestmark = pytest.mark.lab
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from innolab import machine
-from innolab.errors import InputError
+from innolab.base.errors import InputError
+from innolab.hosts import machine
 
 
 def test_one_process_measures_at_a_time_and_the_other_is_told_who() -> None:

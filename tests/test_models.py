@@ -9,8 +9,8 @@ import pytest
 from midpoint import lru_misses, midpoint_misses
 from scipy.stats import chisquare, irwinhall
 
-from innolab import misses, models
-from innolab.models import Device, Model, Point
+from innolab.analysis import cache_misses, queueing
+from innolab.analysis.queueing import Device, Model, Point
 
 DISTRIBUTIONS = ("uniform", "special", "pareto", "zipf")
 
@@ -45,7 +45,7 @@ DRAWN = {
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_popularity_is_what_sysbench_draws(distribution: str) -> None:
-    shares = misses.popularity(distribution, 10_000, 1_000_000)
+    shares = cache_misses.popularity(distribution, 10_000, 1_000_000)
     edges = [int(page) for page in PAGES[distribution].split()]
     drawn = [int(count) for count in DRAWN[distribution].split()]
     assert sum(drawn) == 1_000_000
@@ -56,7 +56,7 @@ def test_popularity_is_what_sysbench_draws(distribution: str) -> None:
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 @pytest.mark.parametrize(("pages", "rows"), [(1, 1), (7, 7), (1000, 77_777), (30_000, 2_000_000)])
 def test_popularity_sums_to_one(distribution: str, pages: int, rows: int) -> None:
-    shares = misses.popularity(distribution, pages, rows)
+    shares = cache_misses.popularity(distribution, pages, rows)
     assert shares.shape == (pages,)
     assert shares.min() >= 0
     assert shares.sum() == pytest.approx(1, abs=1e-12)
@@ -65,12 +65,12 @@ def test_popularity_sums_to_one(distribution: str, pages: int, rows: int) -> Non
 def test_zipf_is_the_plain_sum_of_its_rows() -> None:
     weights = np.arange(1, 50_001) ** -0.8
     plain = weights.reshape(1000, 50).sum(axis=1) / weights.sum()
-    assert misses.popularity("zipf", 1000, 50_000) == pytest.approx(plain, rel=1e-9)
+    assert cache_misses.popularity("zipf", 1000, 50_000) == pytest.approx(plain, rel=1e-9)
 
 
 def test_special_keeps_its_smallest_shares() -> None:
     rows = 100_001
-    shares = misses.popularity("special", rows, rows)
+    shares = cache_misses.popularity("special", rows, rows)
     outer = np.array([10, 1000, 99_000, 99_990])
     law = irwinhall(12)
     edges = np.array([outer, outer + 1]) * 12 / (rows - 1)
@@ -86,7 +86,7 @@ def test_special_keeps_its_smallest_shares() -> None:
 )
 def test_no_such_table(distribution: str, pages: int, rows: int) -> None:
     with pytest.raises(ValueError):
-        misses.popularity(distribution, pages, rows)
+        cache_misses.popularity(distribution, pages, rows)
 
 
 # Computed apart from this code, before it, in the limit of a table without end: zipf as the
@@ -109,14 +109,14 @@ def test_miss_ratios_agree_with_the_table(
 ) -> None:
     for x_ratio, value in zip(SIZES, expected, strict=True):
         if value is not None:
-            found = misses.miss_ratio(distribution, x_ratio, 60_000, 40_000_000)
+            found = cache_misses.miss_ratio(distribution, x_ratio, 60_000, 40_000_000)
             assert found == pytest.approx(value, abs=tolerance)
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_miss_ratio_falls_from_one_to_zero(distribution: str) -> None:
     sizes = [0, 1e-9, *np.linspace(0.01, 0.99, 40), 1 - 1e-9, 1, 1.5]
-    found = [misses.miss_ratio(distribution, x, 2000, 1_000_000) for x in sizes]
+    found = [cache_misses.miss_ratio(distribution, x, 2000, 1_000_000) for x in sizes]
     assert found[0] == 1
     assert found[-2:] == [0, 0]
     assert all(0 <= small <= large <= 1 for large, small in pairwise(found))
@@ -124,13 +124,13 @@ def test_miss_ratio_falls_from_one_to_zero(distribution: str) -> None:
 
 def test_a_cache_larger_than_what_is_asked_for_misses_nothing() -> None:
     # special never draws the last id.
-    assert misses.miss_ratio("special", 0.95, 10, 10) == 0
+    assert cache_misses.miss_ratio("special", 0.95, 10, 10) == 0
 
 
 @pytest.mark.parametrize("x_ratio", [-0.1, math.nan])
 def test_no_such_cache(x_ratio: float) -> None:
     with pytest.raises(ValueError):
-        misses.miss_ratio("uniform", x_ratio, 10, 100)
+        cache_misses.miss_ratio("uniform", x_ratio, 10, 100)
 
 
 PAGES_SIMULATED, WARM_UP = 2000, 60_000
@@ -138,7 +138,7 @@ PAGES_SIMULATED, WARM_UP = 2000, 60_000
 
 def _accesses(distribution: str) -> list[int]:
     draw = np.random.default_rng(1)
-    shares = misses.popularity(distribution, PAGES_SIMULATED, 4_000_000)
+    shares = cache_misses.popularity(distribution, PAGES_SIMULATED, 4_000_000)
     return list(draw.choice(PAGES_SIMULATED, size=150_000, p=shares).tolist())
 
 
@@ -150,7 +150,7 @@ def _share(missed: list[bool]) -> float:
 def test_che_agrees_with_simulated_lru(distribution: str) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33, 0.5, 0.9):
-        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = cache_misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         simulated = _share(lru_misses(accesses, round(x_ratio * PAGES_SIMULATED)))
         assert simulated == pytest.approx(found, abs=0.005)
 
@@ -166,7 +166,7 @@ def test_che_agrees_with_simulated_lru(distribution: str) -> None:
 def test_che_bounds_the_misses_of_the_midpoint_list(distribution: str, most: float) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33, 0.5, 0.9):
-        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = cache_misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         size = round(x_ratio * PAGES_SIMULATED)
         simulated = _share(midpoint_misses(accesses, size, PAGES_SIMULATED // 50))
         assert found - most <= simulated <= found + 0.005
@@ -178,7 +178,7 @@ def test_che_bounds_the_misses_of_the_midpoint_list(distribution: str, most: flo
 def test_che_is_too_low_where_no_page_is_promoted(distribution: str) -> None:
     accesses = _accesses(distribution)
     for x_ratio in (0.1, 0.33):
-        found = misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
+        found = cache_misses.miss_ratio(distribution, x_ratio, PAGES_SIMULATED, 4_000_000)
         size = round(x_ratio * PAGES_SIMULATED)
         simulated = _share(midpoint_misses(accesses, size, 10 * PAGES_SIMULATED))
         assert found - 0.005 <= simulated <= found + 0.045
@@ -202,11 +202,11 @@ def test_nothing_is_evicted_from_a_pool_with_room() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 16, 500])
 def test_one_station_serves_at_its_speed(threads: int) -> None:
-    assert models.throughput([0.004], threads) == pytest.approx(250)
+    assert queueing.throughput([0.004], threads) == pytest.approx(250)
 
 
 def test_one_transaction_alone_waits_for_nobody() -> None:
-    assert models.throughput([0.01, 0.03, 0.0], 1) == pytest.approx(25)
+    assert queueing.throughput([0.01, 0.03, 0.0], 1) == pytest.approx(25)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8, 64])
@@ -214,7 +214,7 @@ def test_one_transaction_alone_waits_for_nobody() -> None:
 def test_balanced_stations(threads: int, stations: int) -> None:
     # N / ((N + K - 1) D), e.g. Lazowska et al. (1984), "Quantitative system performance", 5.
     known = threads / ((threads + stations - 1) * 0.01)
-    assert models.throughput([0.01] * stations, threads) == pytest.approx(known)
+    assert queueing.throughput([0.01] * stations, threads) == pytest.approx(known)
 
 
 @pytest.mark.parametrize("threads", [1, 3, 10])
@@ -223,14 +223,14 @@ def test_two_stations_are_a_queue_with_limited_room(threads: int) -> None:
     first, second = 0.004, 0.01
     load = first / second
     idle = load**threads * (1 - load) / (1 - load ** (threads + 1))
-    assert models.throughput([first, second], threads) == pytest.approx((1 - idle) / second)
+    assert queueing.throughput([first, second], threads) == pytest.approx((1 - idle) / second)
 
 
 def test_throughput_stays_below_its_bounds() -> None:
     draw = random.Random(5)
     for _ in range(50):
         demands = [draw.uniform(0, 0.1) for _ in range(3)]
-        found = [models.throughput(demands, n) for n in range(1, 40)]
+        found = [queueing.throughput(demands, n) for n in range(1, 40)]
         assert all(after >= before * (1 - 1e-12) for before, after in pairwise(found))
         for n, rate in enumerate(found, start=1):
             assert rate <= min(1 / max(demands), n / sum(demands)) * (1 + 1e-12)
@@ -241,7 +241,7 @@ def test_throughput_stays_below_its_bounds() -> None:
 )
 def test_no_such_network(demands: list[float], threads: int) -> None:
     with pytest.raises(ValueError):
-        models.throughput(demands, threads)
+        queueing.throughput(demands, threads)
 
 
 SLOW, MIDDLE, FAST = Device(180, 160), Device(9000, 6000), Device(60_000, 40_000)
@@ -269,36 +269,36 @@ def test_model_knows_its_ends() -> None:
 @pytest.mark.parametrize("threads", [1, 16, 64])
 def test_fits_recover_planted_constants(threads: int) -> None:
     planted = Model(900, threads, 25, 2e-5)
-    found = models.fit_reads(_points(planted), 900, threads)
+    found = queueing.fit_reads(_points(planted), 900, threads)
     assert found.reads == pytest.approx(25, rel=1e-4)
     assert found.miss_cpu_s == pytest.approx(2e-5, rel=1e-4)
     assert found.writes == 0
     planted = Model(700, threads, 30, 2e-5, 12)
-    found = models.fit_writes(_points(planted), 700, threads, 2e-5)
+    found = queueing.fit_writes(_points(planted), 700, threads, 2e-5)
     assert found.reads == pytest.approx(30, rel=1e-4)
     assert found.writes == pytest.approx(12, rel=1e-4)
-    assert models.errors(found, _points(planted)) == pytest.approx([0] * 15, abs=1e-4)
+    assert queueing.errors(found, _points(planted)) == pytest.approx([0] * 15, abs=1e-4)
 
 
 def test_fits_come_near_planted_constants_through_noise() -> None:
     for seed in range(5):
-        found = models.fit_reads(_points(READ_ONLY, 0.05, seed), 900, 16)
+        found = queueing.fit_reads(_points(READ_ONLY, 0.05, seed), 900, 16)
         assert found.reads == pytest.approx(25, rel=0.1)
         assert found.miss_cpu_s == pytest.approx(2e-5, rel=0.5)
-        found = models.fit_writes(_points(READ_WRITE, 0.05, seed), 700, 16, 2e-5)
+        found = queueing.fit_writes(_points(READ_WRITE, 0.05, seed), 700, 16, 2e-5)
         assert found.reads == pytest.approx(30, rel=0.15)
         assert found.writes == pytest.approx(12, rel=0.1)
 
 
 def test_pages_that_cost_no_cpu() -> None:
-    found = models.fit_reads(_points(Model(900, 16, 25, 0)), 900, 16)
+    found = queueing.fit_reads(_points(Model(900, 16, 25, 0)), 900, 16)
     assert found.reads == pytest.approx(25, rel=1e-3)
     assert found.miss_cpu_s < 1e-9
 
 
 def test_a_constant_that_no_point_shows_is_small() -> None:
     points = [Point(READ_ONLY.tps(m, SLOW), m, SLOW) for m in (0.9, 0.6)]
-    faster = models.fit_reads(points, 900, 64)
+    faster = queueing.fit_reads(points, 900, 64)
     assert faster.tps(0.5, FAST) > 0.9 * 900
 
 
@@ -315,10 +315,10 @@ def test_fits_take_whatever_was_measured() -> None:
         ]
         points.append(Point(100, 0.3, MIDDLE))
         for found in (
-            models.fit_reads(points, 500, 8),
-            models.fit_writes(points, 500, 8, 1e-5),
+            queueing.fit_reads(points, 500, 8),
+            queueing.fit_writes(points, 500, 8, 1e-5),
         ):
-            assert all(math.isfinite(e) for e in models.errors(found, points))
+            assert all(math.isfinite(e) for e in queueing.errors(found, points))
 
 
 @pytest.mark.parametrize(
@@ -334,16 +334,16 @@ def test_fits_take_whatever_was_measured() -> None:
 )
 def test_what_cannot_be_fitted_is_refused(points: list[Point], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        models.fit_reads(points, 900, 16)
+        queueing.fit_reads(points, 900, 16)
     with pytest.raises(ValueError, match=said):
-        models.fit_writes(points, 900, 16, 0)
+        queueing.fit_writes(points, 900, 16, 0)
 
 
 def test_refuses_a_device_without_speed_and_cpu_below_zero() -> None:
     with pytest.raises(ValueError, match="must read and write"):
         READ_ONLY.tps(0.5, Device(100, 0))
     with pytest.raises(ValueError, match="cannot be"):
-        models.fit_writes(_points(READ_WRITE), 700, 16, -1e-5)
+        queueing.fit_writes(_points(READ_WRITE), 700, 16, -1e-5)
 
 
 def test_prediction_holds_a_new_measurement_as_often_as_it_says() -> None:
@@ -351,7 +351,7 @@ def test_prediction_holds_a_new_measurement_as_often_as_it_says() -> None:
     held = 0
     for _ in range(4000):
         seen = [draw.gauss(0, 0.1) for _ in range(4)]
-        found = models.prediction(100 * math.exp(draw.gauss(0, 0.1)), seen)
+        found = queueing.prediction(100 * math.exp(draw.gauss(0, 0.1)), seen)
         held += found.low <= 100 <= found.high
     assert 0.94 <= held / 4000 <= 0.96
 
@@ -362,23 +362,23 @@ def test_prediction_holds_more_often_where_errors_share_a_bias() -> None:
     for _ in range(2000):
         bias = draw.gauss(0, 0.1)
         seen = [draw.gauss(bias, 0.1) for _ in range(4)]
-        found = models.prediction(100 * math.exp(draw.gauss(bias, 0.1)), seen)
+        found = queueing.prediction(100 * math.exp(draw.gauss(bias, 0.1)), seen)
         held += found.low <= 100 <= found.high
     assert held / 2000 >= 0.95
 
 
 def test_prediction_by_hand() -> None:
     # Student's quantile with two degrees of freedom is 4.303.
-    found = models.prediction(50, [0.1, -0.1])
+    found = queueing.prediction(50, [0.1, -0.1])
     assert found.high == pytest.approx(50 * math.exp(0.4303), rel=1e-4)
     assert found.low == pytest.approx(50 * math.exp(-0.4303), rel=1e-4)
     assert found.n == 2
-    assert models.prediction(50, [0.1, -0.1], level=0.5).high < found.high
+    assert queueing.prediction(50, [0.1, -0.1], level=0.5).high < found.high
 
 
 @pytest.mark.parametrize("seen", [[], [0.1]])
 def test_few_errors_leave_no_interval(seen: list[float]) -> None:
-    found = models.prediction(50, seen)
+    found = queueing.prediction(50, seen)
     assert found.estimate == 50
     assert math.isnan(found.low)
     assert math.isnan(found.high)
@@ -389,4 +389,4 @@ def test_few_errors_leave_no_interval(seen: list[float]) -> None:
 )
 def test_no_such_prediction(estimate: float, seen: list[float]) -> None:
     with pytest.raises(ValueError):
-        models.prediction(estimate, seen)
+        queueing.prediction(estimate, seen)

@@ -16,14 +16,17 @@ from typing import Any
 import pytest
 from conftest import BIN, ROOT, Innolab
 
-from innolab import datasets, devices, disk, machine, measure, studies
-from innolab.errors import InnolabError
-from innolab.hosts.here import HERE
-from innolab.loads import fio
-from innolab.runlog import RunLog
+from innolab import studies
+from innolab.base.errors import InnolabError
+from innolab.base.units import bytes_text
+from innolab.hosts import machine
+from innolab.hosts.local import HERE
+from innolab.mysql import datasets
+from innolab.record.runlog import RunLog
+from innolab.record.study import check_parameters
+from innolab.run import measure
+from innolab.storage import emulated, fio, profiles
 from innolab.studies import more_memory
-from innolab.study import check_parameters
-from innolab.units import bytes_text
 
 pytestmark = pytest.mark.integration
 needs_root = pytest.mark.skipif(
@@ -82,7 +85,7 @@ def test_the_sweep_has_every_level_that_the_claims_need() -> None:
     assert {arm["distribution"] for arm in arms} == {"uniform", "special", "pareto", "zipf"}
     # 15k is a member of arrays, not what a database lies on; capped writes are another study's.
     others = {"15k", "cap-write-20mb"}
-    assert {arm["device"] for arm in arms} == {*devices.profiles(), "host"} - others
+    assert {arm["device"] for arm in arms} == {*profiles.profiles(), "host"} - others
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
@@ -94,7 +97,7 @@ def test_a_scale_changes_sizes_and_no_ratio(scale: str) -> None:
     assert asked["innodb_buffer_pool_size"] / table == pytest.approx(1 / 3, rel=0.03)
 
 
-@pytest.mark.parametrize("device", [*devices.profiles(), "host"])
+@pytest.mark.parametrize("device", [*profiles.profiles(), "host"])
 def test_every_device_can_be_tried_alone_at_smoke(device: str) -> None:
     parameters = check_parameters(STUDY, {"scale": "smoke", "devices": [device]})
     loads = {arm["load"] for arm in STUDY.arms(parameters, "b")}
@@ -251,19 +254,19 @@ def test_a_missing_tool_is_told_before_anything_runs(
 def test_a_device_is_held_to_its_profile_and_a_faster_one_is_found_out(folder: Path) -> None:
     """A real disk under real limits: the profile's pages a second, and one that no disk has."""
     with machine.measuring_alone():
-        made = disk.raise_disk(folder / "disk", 400 * 1024**2)
+        made = emulated.raise_disk(folder / "disk", 400 * 1024**2)
         try:
             assert bytes_text(made.facts["size_bytes"]) == "400 MiB"
-            profile = devices.profiles()["cap-2000"]
+            profile = profiles.profiles()["cap-2000"]
             with made.limited(profile):
                 limited = fio.calibrate(HERE, made.data, made.cgroup, 0.5)
             fast = profile._replace(name="fast", read_iops=10**7, write_iops=10**7)
             with made.limited(fast):
                 free = fio.calibrate(HERE, made.data, made.cgroup, 0.5)
-            assert devices.faults(profile, limited) == []
-            assert any("reads a second" in said for said in devices.faults(fast, free))
+            assert profiles.faults(profile, limited) == []
+            assert any("reads a second" in said for said in profiles.faults(fast, free))
         finally:
-            disk.lower_disk(folder / "disk")
+            emulated.lower_disk(folder / "disk")
     assert not (folder / "disk").exists()
 
 
@@ -274,7 +277,7 @@ def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> Non
     (source / "data" / "innolab" / "t.ibd").write_bytes(bytes(100))
     big = source / "data" / "big"
     with machine.measuring_alone():
-        made = disk.raise_disk(folder / "disk", 400 * 1024**2)
+        made = emulated.raise_disk(folder / "disk", 400 * 1024**2)
         try:
             with big.open("wb") as file:
                 file.write(os.urandom(2**20) * 500)
@@ -284,7 +287,7 @@ def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> Non
             big.unlink()
             assert datasets.Clone(HERE, kept, made.data / "clone").data.is_dir()
         finally:
-            disk.lower_disk(folder / "disk")
+            emulated.lower_disk(folder / "disk")
 
 
 @needs_root
@@ -292,12 +295,12 @@ def test_a_disk_that_cannot_be_made_is_told_in_words(folder: Path) -> None:
     (folder / "disk").mkdir()
     (folder / "disk" / "mine.txt").write_text("not to be lost")
     with machine.measuring_alone(), pytest.raises(InnolabError, match="could not be made present"):
-        disk.raise_disk(folder / "disk", 400 * 1024**2)
+        emulated.raise_disk(folder / "disk", 400 * 1024**2)
     assert (folder / "disk" / "mine.txt").read_text() == "not to be lost"
 
 
 def test_devices_that_need_root_are_left_out_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "why_impossible", lambda: "no root")
+    monkeypatch.setattr(emulated, "why_impossible", lambda: "no root")
     study: Any = SimpleNamespace(devices=STUDY.devices, arrays=STUDY.arrays)
     parameters, missing = measure._usable_devices(study, check_parameters(STUDY, {}))
     assert parameters.model_dump()["devices"] == ["host"]

@@ -6,8 +6,8 @@ import papermill
 import pytest
 from conftest import ROOT, Innolab
 
+from innolab.record.runlog import RunLog
 from innolab.report import folders
-from innolab.runlog import RunLog
 
 pytestmark = pytest.mark.integration
 

@@ -4,8 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from innolab import observe
-from innolab.hosts.here import HERE
+from innolab.hosts import observe
+from innolab.hosts.local import HERE
 
 
 def test_facts_of_the_disk_are_those_of_df(folder: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from innolab import pagecache
+from innolab.hosts import pagecache
 
 
 def test_pages_are_counted_evicted_and_gone(folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from innolab import parsing
+from innolab.base import parsing
 from innolab.figures import svg
 
 

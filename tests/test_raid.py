@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from innolab import builds, claims, raid, studies, validity
-from innolab.errors import InnolabError, InputError
+from innolab import studies
+from innolab.analysis import claims, validity
+from innolab.analysis.validity import Evidence
+from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import inventory
 from innolab.hosts.ssh import Address, Remote
-from innolab.raid import Array
-from innolab.study import check_parameters, plan
-from innolab.validity import Evidence
+from innolab.mysql import builds
+from innolab.record.study import check_parameters, plan
+from innolab.storage import raid
+from innolab.storage.raid import Array
 
 STUDY = studies.find("raid-comparison")
 

@@ -18,9 +18,9 @@ import pytest
 from conftest import ROOT, Innolab
 
 from innolab import studies
+from innolab.record.runlog import RunLog
+from innolab.record.study import check_parameters
 from innolab.report import folders, manifest, recompute, render
-from innolab.runlog import RunLog
-from innolab.study import check_parameters
 
 REFERENCES = sorted((ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))
 
@@ -337,7 +337,8 @@ def test_replay_never_starts_a_server(innolab: Innolab, folder: Path) -> None:
     log = copy / "runs.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     code = (
-        "from innolab import notebook\nfrom innolab.plans import Plan\nfrom pathlib import Path\n"
+        "from innolab import notebook\nfrom innolab.record.plan import Plan\n"
+        "from pathlib import Path\n"
         "plan = Plan.read(Path('.'))\n"
         "notebook.open_study(plan.study, **plan.parameters).measure()"
     )

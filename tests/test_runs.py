@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from conftest import made_run, planned
 
-from innolab import runlog
-from innolab.errors import InnolabError
-from innolab.record import Run, finite
-from innolab.runlog import RunLog, Session
-from innolab.runs import RunSet, behaviour, store_variables
-from innolab.study import Study
+from innolab.base.errors import InnolabError
+from innolab.record import runlog
+from innolab.record.run import Run, finite
+from innolab.record.runlog import RunLog, Session
+from innolab.record.runs import RunSet, behaviour, store_variables
+from innolab.record.study import Study
 
 
 def _session() -> Session:

@@ -18,8 +18,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from innolab import machine, studies, tools
-from innolab.errors import InnolabError, InputError
+from innolab import studies
+from innolab.base.errors import InnolabError, InputError
+from innolab.hosts import machine, tools
 from innolab.report import folders, recompute, render, sandbox
 
 STUDY = "multi-buffer-pool"

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from innolab import builds, machine, server
-from innolab.builds import Build
-from innolab.server import Server, ServerError
-from innolab.workshop import base_settings_file
+from innolab.hosts import machine
+from innolab.mysql import builds, server
+from innolab.mysql.builds import Build
+from innolab.mysql.server import Server, ServerError
+from innolab.run.session import base_settings_file
 
 pytestmark = pytest.mark.integration
 

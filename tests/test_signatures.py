@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from innolab.errors import InputError
+from innolab.base.errors import InputError
 from innolab.report import folders, manifest, signatures
 
 ROOT = Path(__file__).parent.parent

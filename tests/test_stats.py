@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy import stats as reference
 
-from innolab import stats
+from innolab.analysis import stats
 
 
 def test_geometric_mean_is_students_interval_on_logs() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from conftest import planned
 
-from innolab.errors import InputError
-from innolab.study import Study, check_parameters
+from innolab.base.errors import InputError
+from innolab.record.study import Study, check_parameters
 
 
 def test_every_block_holds_every_arm_once_in_an_order_of_its_own(study: Study) -> None:

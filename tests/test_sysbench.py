@@ -11,9 +11,10 @@ import pytest
 from conftest import ROOT
 from scipy.stats import chisquare
 
-from innolab import misses, tools
-from innolab.errors import InnolabError
-from innolab.hosts.here import HERE
+from innolab.analysis import cache_misses
+from innolab.base.errors import InnolabError
+from innolab.hosts import tools
+from innolab.hosts.local import HERE
 from innolab.loads import sysbench, sysbench_output
 from innolab.loads.sysbench import Workload
 
@@ -69,7 +70,7 @@ def test_the_reason_of_a_refusal_is_quoted_once() -> None:
 def test_the_distribution_is_always_explicit(
     distribution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("innolab.tools.path", lambda name: f"/x/{name}")
+    monkeypatch.setattr("innolab.hosts.tools.path", lambda name: f"/x/{name}")
     server: Any = SimpleNamespace(socket="/s", folder=tmp_path, host=HERE)
     words = sysbench.argv(Workload("read_only", 10, 2, distribution, 7), server, "run")
     assert words[0] == "/x/sysbench"
@@ -101,5 +102,5 @@ def test_our_script_draws_from_zipfs_law(tmp_path: Path) -> None:
     assert min(drawn) >= 1
     assert max(drawn) <= 100_000
     counts = np.bincount([(n - 1) * 20 // 100_000 for n in drawn], minlength=20)
-    law = misses.popularity("zipf", 20, 100_000)
+    law = cache_misses.popularity("zipf", 20, 100_000)
     assert chisquare(counts, law * len(drawn)).pvalue > 0.001

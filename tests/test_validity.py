@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from conftest import made_conditions, made_run, made_variables, planned
 
-from innolab import claims, studies, validity
-from innolab.study import Study
+from innolab import studies
+from innolab.analysis import claims, validity
+from innolab.record.study import Study
 
 _METRICS = {"pass1_mysqld_cpu_s": 2.0, "pass2_mysqld_cpu_s": 1.0}
 _UNSTEADY = {"read_only": {"reached": False, "waited_s": 2, "drifts": {"tps": -0.3}}}

@@ -21,14 +21,14 @@ import pytest
 from conftest import ROOT
 
 from innolab import studies
-from innolab.errors import InnolabError, InputError
+from innolab.base.errors import InnolabError, InputError
 from innolab.figures import svg
-from innolab.plans import Plan
-from innolab.record import SCHEMA, Run
+from innolab.record.plan import Plan
+from innolab.record.run import SCHEMA, Run
+from innolab.record.runlog import RunLog, Session
+from innolab.record.study import check_parameters
 from innolab.report import companions, folders, manifest, recompute, render, same
 from innolab.report.verify import _sealed, verify
-from innolab.runlog import RunLog, Session
-from innolab.study import check_parameters
 
 Body = dict[str, Any]
 _RUNS = "runs.jsonl"

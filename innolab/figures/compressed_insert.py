@@ -9,12 +9,13 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETUPBASE
 from matplotlib.ticker import LogLocator, MultipleLocator
 
-from innolab import stats
-from innolab.devices import HOST, profiles
+from innolab.analysis import stats
+from innolab.analysis.growth import BIN_MROWS
+from innolab.base.units import bytes_text
 from innolab.figures import BLUE, GREEN, GREY, ORANGE, Figure, canvas, publish
-from innolab.growth import BIN_MROWS
-from innolab.record import Run
-from innolab.runs import RunSet
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, profiles
 from innolab.tables import Text
 from innolab.tables.compressed_insert import (
     NO_OTHER,
@@ -27,7 +28,6 @@ from innolab.tables.compressed_insert import (
     table_words,
 )
 from innolab.threats import redo_bytes
-from innolab.units import bytes_text
 
 _PURPLE = "#CC79A7"
 _DOTS = (0, (2, 2))

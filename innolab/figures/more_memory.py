@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from innolab import claims, stats
-from innolab.claims import Verdict
-from innolab.devices import HOST, profiles
+from innolab.analysis import claims, stats
+from innolab.analysis.claims import Verdict
 from innolab.figures import BLUE, GREEN, GREY, ORANGE, Figure, canvas, publish
-from innolab.forecast import Forecast, calibrated
-from innolab.runs import RunSet
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, profiles
+from innolab.studies.forecast import Forecast, calibrated
 from innolab.studies.more_memory import LEVELS
 
 _PURPLE, _BLACK = "#CC79A7", "#000000"

@@ -5,12 +5,12 @@ from typing import Any
 
 import pandas as pd
 
-from innolab import claims, stats
+from innolab.analysis import claims, stats
+from innolab.base.units import bytes_text
 from innolab.figures import BLUE, GREY, ORANGE, Figure, canvas, publish
-from innolab.runs import RunSet
+from innolab.record.runs import RunSet
+from innolab.record.study import Factors
 from innolab.studies.multi_buffer_pool import CASES, ORIGINAL_ROWS
-from innolab.study import Factors
-from innolab.units import bytes_text
 
 _PASSES = {"1": ("first pass, cold", BLUE, -0.14), "2": ("second pass", ORANGE, 0.14)}
 _MARKS = {

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from innolab import stats
-from innolab.devices import HOST, MIXED_READ_SHARE
+from innolab.analysis import stats
 from innolab.figures import BLUE, GREEN, GREY, ORANGE, Figure, canvas, publish
-from innolab.runs import RunSet
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, MIXED_READ_SHARE
 from innolab.studies.raid_comparison import ARRAYS, POOLS
 from innolab.tables.raid_comparison import disk_iops, present, threads
 

@@ -15,10 +15,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from innolab.errors import InputError
+from innolab.base.errors import InputError
+from innolab.base.quoting import shown
+from innolab.hosts.playbooks import FOLDER, PlaybookError, ask
 from innolab.hosts.ssh import Address
-from innolab.playbooks import FOLDER, PlaybookError, ask
-from innolab.study import shown
 
 # Set to 1 by who has a program as inventory and wants it run.
 PROGRAMS_ALLOWED = "INNOLAB_EXECUTABLE_INVENTORY"

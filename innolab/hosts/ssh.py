@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from innolab.errors import InnolabError, InputError
-from innolab.hosts import TICKS_PER_S, Done, Host, HostLostError, Process, TimedOutError, Words
+from innolab.base.errors import InnolabError, InputError
+from innolab.hosts.base import TICKS_PER_S, Done, Host, HostLostError, Process, TimedOutError, Words
 
 FOLDER = Path("/var/cache/innolab")
 SERVER_USER = "innolab"

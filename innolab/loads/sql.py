@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from mysql.connector import Error
 
-from innolab import observe
-from innolab.server import Server
+from innolab.hosts import observe
+from innolab.mysql.server import Server
 
 
 class Cost(NamedTuple):

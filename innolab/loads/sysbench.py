@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from innolab.errors import InnolabError
-from innolab.hosts import Done, TimedOutError
+from innolab.base.errors import InnolabError
+from innolab.hosts.base import Done, TimedOutError
 from innolab.loads.sysbench_output import Result, last_words, parse
-from innolab.server import Server
+from innolab.mysql.server import Server
 
 SCHEMA = "innolab"
 TABLE = f"{SCHEMA}.sbtest1"

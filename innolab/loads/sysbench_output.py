@@ -7,7 +7,7 @@ one has ended, so what waits for a slow one is not counted (coordinated omission
 import re
 from typing import NamedTuple
 
-from innolab.errors import InnolabError
+from innolab.base.errors import InnolabError
 
 PERCENTILES = (50, 95, 99)
 # `err/s` stands with and without a colon, by release.

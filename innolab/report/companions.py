@@ -4,10 +4,12 @@ import functools
 import hashlib
 from pathlib import Path
 
-from innolab import consistency, runlog, studies
-from innolab.record import Run
-from innolab.runlog import RunLog
-from innolab.runs import VARIABLES_DIGITS, RunSet
+from innolab import studies
+from innolab.analysis import consistency
+from innolab.record import runlog
+from innolab.record.run import Run
+from innolab.record.runlog import RunLog
+from innolab.record.runs import VARIABLES_DIGITS, RunSet
 
 # Two days at ten samples a second, as 400 MB in memory.
 _MOST_VALUES = 50_000_000

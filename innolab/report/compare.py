@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from innolab import stats, studies
-from innolab.errors import InputError
-from innolab.plans import Plan
+from innolab import studies
+from innolab.analysis import stats
+from innolab.base.errors import InputError
+from innolab.record.plan import Plan
+from innolab.record.runs import RunSet
+from innolab.record.study import Study
 from innolab.report import manifest, render
-from innolab.runs import RunSet
-from innolab.study import Study
 
 
 def compare(

@@ -6,9 +6,10 @@ import re
 import shutil
 from pathlib import Path
 
-from innolab import runlog
-from innolab.errors import InputError
-from innolab.plans import PLAN_FILE, Plan
+from innolab.base.errors import InputError
+from innolab.base.provenance import ROOT
+from innolab.record import runlog
+from innolab.record.plan import PLAN_FILE, Plan
 
 MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
@@ -24,7 +25,7 @@ _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
 def reports_folder() -> Path:
     """Return the folder of all reports (`INNOLAB_REPORTS` moves it)."""
     named = os.environ.get("INNOLAB_REPORTS")
-    return Path(named).absolute() if named else Path(__file__).parents[2] / "reports"
+    return Path(named).absolute() if named else ROOT / "reports"
 
 
 def version_of(folder: Path) -> str:

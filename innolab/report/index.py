@@ -7,8 +7,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from innolab import files, studies
-from innolab.errors import InnolabError, InputError
+from innolab import studies
+from innolab.base import files
+from innolab.base.errors import InnolabError, InputError
 from innolab.report import folders, manifest, render
 
 

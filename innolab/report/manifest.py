@@ -11,15 +11,16 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from innolab import claims, files, parsing
-from innolab.errors import InnolabError, InputError
-from innolab.itself import own_facts
-from innolab.plans import Plan
-from innolab.record import SCHEMA, Run
+from innolab.analysis import claims
+from innolab.base import files, parsing
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import ROOT, own_facts
+from innolab.record.plan import Plan
+from innolab.record.run import SCHEMA, Run
+from innolab.record.study import Study
 from innolab.report import folders, render
-from innolab.study import Study
 
-LOCK = Path(__file__).parents[2] / "requirements.lock"
+LOCK = ROOT / "requirements.lock"
 _SHA256 = r"^[0-9a-f]{64}$"
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import nbformat
 
-from innolab.errors import InnolabError
-from innolab.plans import Plan
+from innolab.base.errors import InnolabError
+from innolab.record.plan import Plan
+from innolab.record.study import Study
 from innolab.report import render
-from innolab.study import Study
 
 
 def recompute(study: Study, folder: Path) -> None:

@@ -11,15 +11,18 @@ from typing import Any
 
 import nbformat
 
-from innolab import claims, files, parsing, tables
-from innolab.errors import InnolabError, InputError
-from innolab.plans import Plan
+from innolab import tables
+from innolab.analysis import claims
+from innolab.base import files, parsing
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import ROOT
+from innolab.record.plan import Plan
+from innolab.record.runs import RunSet
+from innolab.record.study import Study
 from innolab.report import folders
-from innolab.runs import RunSet
-from innolab.study import Study
 from innolab.tables import compressed_insert, more_memory, raid_comparison
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = ROOT / "notebooks"
 TEMPLATES = Path(__file__).parent / "templates"
 # More claims than these are named at the top of a page without their sentences.
 _MOST_CLAIMS = 20

@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from innolab import machine
-from innolab.errors import InnolabError
+from innolab.base.errors import InnolabError
+from innolab.base.provenance import ROOT
+from innolab.hosts import machine
 from innolab.report import manifest
 
-ROOT = Path(__file__).parents[2]
 # What another revision's code reads; its tests and reports are not needed.
 _PARTS = ("innolab", "notebooks", "data", "playbooks", "requirements.lock")
 _LIMIT_S = 900

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from innolab import parsing
+from innolab.base import parsing
 from innolab.figures import svg
 
 # Of 255. A changed digit changes some of its pixels by more than a hundred.

@@ -22,8 +22,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from innolab import machine, parsing, studies, tools
-from innolab.errors import InnolabError, InputError
+from innolab import studies
+from innolab.base import parsing
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import ROOT
+from innolab.hosts import machine, tools
 from innolab.report import folders
 
 # The largest notebook of a reference report has 1 MB.
@@ -43,8 +46,7 @@ _LOOK_EVERY_S = 0.5
 _MOST_SAID = 2000
 # What reading a folder meets while a notebook changes it.
 _GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
-_PROJECT = Path(__file__).parents[2]
-_OF_PROJECT = ("innolab", "notebooks", "data")
+_OFROOT = ("innolab", "notebooks", "data")
 _OF_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = (
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "passwd", "group", "nsswitch.conf",
@@ -192,7 +194,7 @@ def _parents(path: str) -> list[str]:
 def _needed_by_python() -> list[Path]:
     """Return the folders of this Python, of innolab, and of a bubblewrap that set-up unpacked."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]]
-    found += [_PROJECT / name for name in _OF_PROJECT]
+    found += [ROOT / name for name in _OFROOT]
     unpacked = machine.cache_folder() / "tools"
     if Path(_bubblewrap()).is_relative_to(unpacked):
         found += [unpacked / "bin", unpacked / "prefix-bubblewrap"]

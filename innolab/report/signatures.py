@@ -23,8 +23,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from innolab import files, parsing
-from innolab.errors import InputError
+from innolab.base import files, parsing
+from innolab.base.errors import InputError
 from innolab.report import folders, manifest
 from innolab.report.render import VERDICTS_FILE
 

@@ -7,10 +7,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from innolab import consistency, parsing, runlog, studies, validity
-from innolab.errors import InnolabError, InputError
-from innolab.plans import PLAN_FILE, Plan, plan_keys
-from innolab.record import Run
+from innolab import studies
+from innolab.analysis import consistency, validity
+from innolab.base import parsing
+from innolab.base.errors import InnolabError, InputError
+from innolab.record import runlog
+from innolab.record.plan import PLAN_FILE, Plan, plan_keys
+from innolab.record.run import Run
+from innolab.record.runlog import Entry, RunLog
+from innolab.record.runs import RunSet
+from innolab.record.study import Parameters, Study, check_parameters
 from innolab.report import (
     companions,
     folders,
@@ -22,9 +28,6 @@ from innolab.report import (
     sandbox,
     signatures,
 )
-from innolab.runlog import Entry, RunLog
-from innolab.runs import RunSet
-from innolab.study import Parameters, Study, check_parameters
 
 LIMITS = (
     "What this cannot prove: that the runs happened. Whoever invents a whole session with "

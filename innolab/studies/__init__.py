@@ -3,10 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from innolab.errors import InputError
+from innolab.base.errors import InputError
 
 if TYPE_CHECKING:
-    from innolab.study import Study
+    from innolab.record.study import Study
 
 NAMES = ("compressed-insert", "more-memory", "multi-buffer-pool", "raid-comparison")
 

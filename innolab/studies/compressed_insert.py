@@ -8,15 +8,15 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from innolab import builds, datasets, growth, inserting
-from innolab.bench import Bench
-from innolab.devices import HOST, profiles
-from innolab.loads import sysbench
+from innolab.analysis import growth
+from innolab.loads import inserting, oltp, sysbench
 from innolab.loads.insert import Load, Table
-from innolab.segments import Checkpoint, Pace
-from innolab.server import Server
-from innolab.studies import oltp
-from innolab.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
+from innolab.loads.trial import Bench
+from innolab.mysql import builds, datasets
+from innolab.mysql.server import Server
+from innolab.record.journal import Checkpoint, Pace
+from innolab.record.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
+from innolab.storage.profiles import HOST, profiles
 
 # S1: throughput of the plain table falls at 70 million rows, whose data file is about 5 GB.
 KNEE_MROWS, COMPRESSED_KNEE_MROWS = 70, 90

@@ -6,13 +6,12 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from innolab import windows
-from innolab.bench import Bench
-from innolab.devices import HOST, profiles
+from innolab.loads import oltp, windows
 from innolab.loads.sysbench import Workload
-from innolab.studies import oltp
-from innolab.study import Factors, Needs, Parameters, Study, Trial
-from innolab.windows import Times
+from innolab.loads.trial import Bench
+from innolab.loads.windows import Times
+from innolab.record.study import Factors, Needs, Parameters, Study, Trial
+from innolab.storage.profiles import HOST, profiles
 
 ORIGINAL_ROWS = 80_000_000
 ROWS = {"smoke": ORIGINAL_ROWS // 320, "quick": ORIGINAL_ROWS // 40, "paper": ORIGINAL_ROWS}

@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from innolab import datasets
-from innolab.bench import Bench
-from innolab.errors import InnolabError
+from innolab.base.errors import InnolabError
 from innolab.loads import sql
-from innolab.series import PERIOD_S
-from innolab.server import Server
-from innolab.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
+from innolab.loads.trial import Bench
+from innolab.mysql import datasets
+from innolab.mysql.server import Server
+from innolab.record.series import PERIOD_S
+from innolab.record.study import Bounds, Factors, Needs, Parameters, Study, Trial, exactly
 
 MIB = 1024**2
 PAGE_BYTES = 16 * 1024

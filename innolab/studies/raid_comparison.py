@@ -7,14 +7,13 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from innolab import windows
-from innolab.bench import Bench
-from innolab.devices import HOST
+from innolab.loads import oltp, windows
 from innolab.loads.sysbench import Workload
-from innolab.raid import Array
-from innolab.studies import oltp
-from innolab.study import Factors, Needs, Parameters, Study, Trial
-from innolab.windows import Times
+from innolab.loads.trial import Bench
+from innolab.loads.windows import Times
+from innolab.record.study import Factors, Needs, Parameters, Study, Trial
+from innolab.storage.profiles import HOST
+from innolab.storage.raid import Array
 
 ORIGINAL_ROWS = 50_000_000
 ROWS = {"smoke": ORIGINAL_ROWS // 200, "quick": ORIGINAL_ROWS // 200, "paper": ORIGINAL_ROWS}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from innolab import claims, stats, validity
-from innolab.claims import Verdict
-from innolab.record import Result
-from innolab.runs import RunSet
-from innolab.units import bytes_text, seconds_text
+from innolab.analysis import claims, stats, validity
+from innolab.analysis.claims import Verdict
+from innolab.base.units import bytes_text, seconds_text
+from innolab.record.run import Result
+from innolab.record.runs import RunSet
 
 
 class Table:

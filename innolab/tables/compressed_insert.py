@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from innolab import claims, stats
-from innolab.devices import HOST, profiles
-from innolab.growth import SPANS_MROWS
-from innolab.record import Run
-from innolab.runs import RunSet
+from innolab.analysis import claims, stats
+from innolab.analysis.growth import SPANS_MROWS
+from innolab.base.units import bytes_text
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, profiles
 from innolab.tables import Table, Text, interval
 from innolab.tables.more_memory import devices as devices
-from innolab.units import bytes_text
 
 # In the order of the tables' rows.
 CASES = (

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from innolab.forecast import Forecast, options, pieces, profiled
+from innolab.studies.forecast import Forecast, options, pieces, profiled
 from innolab.studies.more_memory import MemoryParameters
 from innolab.tables import Table, Text, interval
 

@@ -5,17 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from innolab import claims, knees, stats
-from innolab.devices import HOST, Calibration, profiles
-from innolab.forecast import MODES
-from innolab.record import Run
-from innolab.runs import RunSet
+from innolab.analysis import claims, stats
+from innolab.base.units import bytes_text
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, Calibration, profiles
+from innolab.studies import knees
+from innolab.studies.forecast import MODES
 from innolab.studies.more_memory import LEVELS
 
 # Notebooks of older reports call `published` here.
 from innolab.tables import Table, Text, interval
 from innolab.tables import published as published
-from innolab.units import bytes_text
 
 # What a claim of A2 to A4 says of the curve: the throughput at A over that at C, if throughput
 # never falls as memory grows. Below 0.9 A it is at most A's over 2.6, at or above A it is A's.

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from innolab import claims, stats, validity
-from innolab.runs import RunSet
+from innolab.analysis import claims, stats, validity
+from innolab.base.units import bytes_text
+from innolab.record.runs import RunSet
 from innolab.tables import Table, Text
-from innolab.units import bytes_text
 
 
 def published_times(study: str) -> Table:

@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from innolab import raid, stats
-from innolab.devices import HOST, MIXED_READ_SHARE
-from innolab.record import Run
-from innolab.runs import RunSet
+from innolab.analysis import stats
+from innolab.base.units import bytes_text
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.storage import raid
+from innolab.storage.profiles import HOST, MIXED_READ_SHARE
 from innolab.studies.raid_comparison import ARRAYS, LOADS, POOLS
 from innolab.tables import Table, Text, host_facts, interval
-from innolab.units import bytes_text
 
 _SHARES = {"read": 1.0, "write": 0.0, "mixed": MIXED_READ_SHARE}
 _TITLES = {"read": "reads", "write": "writes", "mixed": "7 reads to 3 writes"}

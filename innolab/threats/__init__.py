@@ -1,9 +1,9 @@
 """Threats to validity, written from what the runs recorded."""
 
-from innolab.record import Run
-from innolab.runs import RunSet
+from innolab.base.units import bytes_text
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
 from innolab.tables import Text
-from innolab.units import bytes_text
 
 
 def multi_buffer_pool(runs: RunSet) -> Text:

@@ -1,14 +1,14 @@
 """Threats to the validity of the study compressed-insert, written from what its runs recorded."""
 
-from innolab.devices import HOST
-from innolab.growth import BIN_MROWS
-from innolab.record import Run
-from innolab.runs import RunSet
-from innolab.studies import oltp
+from innolab.analysis.growth import BIN_MROWS
+from innolab.base.units import bytes_text, seconds_text
+from innolab.loads import oltp
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST
 from innolab.studies.compressed_insert import END_MROWS, KNEE_BYTES, KNEE_MROWS, PERIOD_S
 from innolab.tables import Text
 from innolab.threats import of_the_host, redo_bytes, variables_of
-from innolab.units import bytes_text, seconds_text
 
 
 def threats(runs: RunSet) -> Text:

@@ -11,7 +11,7 @@ import pytest
 from test_tools import bring
 from test_workstation import PLAYBOOKS, TOOLS, new_folder
 
-from innolab import machine
+from innolab.hosts import machine
 
 pytestmark = [
     pytest.mark.integration,

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from test_workstation import NEW, new_folder, setup
 
-from innolab import builds, machine
-from innolab.server import Server, initialize
-from innolab.workshop import base_settings_file
+from innolab.hosts import machine
+from innolab.mysql import builds
+from innolab.mysql.server import Server, initialize
+from innolab.run.session import base_settings_file
 
 pytestmark = pytest.mark.integration
 

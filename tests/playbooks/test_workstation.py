@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from innolab import builds
-from innolab.server import Server, initialize
+from innolab.mysql import builds
+from innolab.mysql.server import Server, initialize
 
 pytestmark = pytest.mark.integration
 

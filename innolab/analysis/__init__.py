@@ -1,0 +1,1 @@
+"""Pure analysis: statistics, checks, claims, models."""

@@ -1,0 +1,255 @@
+"""What only a real session has: whether recorded runs agree with their plan, series and clock.
+
+Pure functions of the record, each of which returns what contradicts it in words. They find an
+author who edits a result and forgets what follows from it; they cannot find one who invents a
+whole session with care.
+"""
+
+import csv
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from innolab.analysis.validity import same_value
+from innolab.base.provenance import ROOT
+from innolab.mysql.builds import OWN_ORIGIN
+from innolab.record import runlog, series
+from innolab.record.run import Run
+from innolab.record.runlog import Session
+from innolab.record.study import Parameters, Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Sessions = Sequence[tuple[Session | None, Sequence[Run]]]
+
+_BUILDS = ROOT / "data" / "builds.csv"
+# Nothing between two runs of one session, such as making an array, takes as long.
+_LONGEST_PAUSE = datetime.timedelta(days=1)
+# Clocks are read at both ends of a run, and its stages are rounded.
+_CLOCK_S = 1.5
+# A sample reads the clock of CPU time and its own a moment apart, on a busy host up to a second.
+_CPU_CLOCK_RATIO, _CPU_CLOCK_S = 0.1, 1.0
+_SHOWN = 60
+
+
+class Known(NamedTuple):
+    """A build that the project's own set-up brings, and the digest of its mysqld."""
+
+    origin: str
+    version: str
+    sha256: str
+
+
+@cache
+def known_builds() -> dict[str, Known]:
+    """Return the builds of data/builds.csv by where they come from."""
+    with _BUILDS.open(newline="") as file:
+        return {row["origin"]: Known(**row) for row in csv.DictReader(file)}
+
+
+def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
+    """Return runs that end before they begin, overlap, or do not lie in their session."""
+    found = []
+    last: datetime.datetime | None = None
+    for session, runs in sessions:
+        if session is not None:
+            if last is not None and session.began_at < last:
+                found.append("a session begins before the one before it has ended")
+            last = session.began_at
+        for run in runs:
+            began, ended = _moment(run.started_at), _moment(run.ended_at)
+            name = f"trial {run.trial}"
+            if ended < began:
+                found.append(f"{name} ends before it begins")
+            elif last is not None and began < last:
+                found.append(f"{name} begins before what comes before it has ended")
+            elif last is not None and began - last > _LONGEST_PAUSE:
+                found.append(f"{name} begins {began - last} after what comes before it")
+            found += _too_short(run, (ended - began).total_seconds(), name)
+            last = ended
+    if last is not None and sealed_at is not None and _moment(sealed_at) < last:
+        found.append("the last trial ends after the report was sealed")
+    return found
+
+
+def _too_short(run: Run, took_s: float, name: str) -> list[str]:
+    stages_s = sum(run.conditions["time_s"].values())
+    if stages_s > took_s + _CLOCK_S:
+        return [f"{name} took {took_s:.1f} s and its stages {stages_s:.1f} s"]
+    return []
+
+
+def _moment(text: str) -> datetime.datetime:
+    moment = datetime.datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {text} names no time zone")
+    return moment
+
+
+def hosts(sessions: Sessions) -> list[str]:
+    """Return devices whose host changed within a session."""
+    found = []
+    for _, runs in sessions:
+        seen: dict[str, Any] = {}
+        for run in runs:
+            device = str(run.factors.get("device"))
+            known = seen.setdefault(device, run.conditions["host"])
+            if changed := _differing(known, run.conditions["host"]):
+                found.append(
+                    f"trial {run.trial}: its host differs in {changed} from that of the trials "
+                    "before it in the same session"
+                )
+    return found
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    return ", ".join(n for n in sorted({*one, *other}) if one.get(n) != other.get(n))
+
+
+def arms(study: Study, parameters: Parameters, runs: Sequence[Run]) -> list[str]:
+    """Return runs whose settings or conditions are not those of the arm that they are said to be.
+
+    What all arms share, the host's base settings, must be the same in all runs of a build.
+    """
+    found = []
+    shared: dict[str, dict[str, str]] = {}
+    for run in (run for run in runs if run.status == "complete"):
+        name = f"trial {run.trial} ({_arm(run)})"
+        requested = run.conditions["requested"]
+        asked = study.settings(parameters, run.factors, run.conditions["dataset"])
+        found += [
+            f"{name}: {variable} was set to {requested.get(variable)}, and its arm asks for {value}"
+            for variable, value in asked.items()
+            if not same_value(str(value), str(requested.get(variable)))
+        ]
+        base = {k: str(v) for k, v in requested.items() if k not in asked}
+        build = run.conditions["build"]
+        if changed := _differing(shared.setdefault(str(build["id"]), base), base):
+            found.append(f"{name}: it shares no arm's settings of {changed}")
+        if build["id"] != run.factors["server"]:
+            found.append(f"{name}: it ran on {build['id']}")
+        found += [
+            f"{name}: {where} is {is_}, and its arm has {should}"
+            for where, is_, should in _contradicted(
+                study.recorded(parameters, run.factors), run.conditions, "", run.is_older
+            )
+        ]
+    return found
+
+
+def _arm(run: Run) -> str:
+    return ", ".join(str(level) for level in run.factors.values())[:_SHOWN]
+
+
+def _contradicted(
+    expected: Any, recorded: Any, where: str, is_older: bool
+) -> list[tuple[str, Any, Any]]:
+    """Return what is recorded otherwise than expected: its name, what is so, what should be.
+
+    What an older innolab did not record contradicts nothing.
+    """
+    if not isinstance(expected, Mapping):
+        return [] if expected == recorded else [(where, recorded, expected)]
+    return [
+        fault
+        for name, value in expected.items()
+        if name in recorded or not is_older
+        for fault in _contradicted(value, recorded.get(name), f"{where} {name}".strip(), is_older)
+    ]
+
+
+def claims(sessions: Sessions, of_manifest: str | None) -> list[str]:
+    """Return in words that a report's claims were changed after a session began, if they were."""
+    began = {session.claims_sha256 for session, _ in sessions if session is not None}
+    if began - {of_manifest}:
+        return [
+            "Its claims were changed after it began to be measured: the verdicts are by another "
+            "file of claims than was registered then."
+        ]
+    return []
+
+
+def servers(runs: Sequence[Run], variables: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return builds that changed between runs, are of another version, or have a wrong digest."""
+    found = []
+    seen: dict[str, Any] = {}
+    for run in (run for run in runs if "build" in run.conditions):
+        build = run.conditions["build"]
+        known = known_builds().get(build["origin"])
+        if known and (build["version"], build["sha256"]) != (known.version, known.sha256):
+            found.append(
+                f"{build['id']}: the mysqld of '{known.origin}' is {known.version} with the digest "
+                f"{known.sha256[:16]}, not {build['version']} with {build['sha256'][:16]}"
+            )
+        if changed := _differing(seen.setdefault(build["id"], build), build):
+            found.append(f"trial {run.trial}: {build['id']} differs in {changed} from other trials")
+        says = variables.get(run.conditions.get("variables", ""), {}).get("version")
+        if says is not None and not says.startswith(build["version"]):
+            found.append(f"trial {run.trial}: {build['version']} says of itself that it is {says}")
+    return list(dict.fromkeys(found))
+
+
+def own_builds(runs: Sequence[Run]) -> list[str]:
+    """Return the builds that the project's set-up did not bring, or not as this innolab knows it.
+
+    Of these a digest says only that all runs had the same binary.
+    """
+    found = {
+        run.conditions["build"]["id"]: run.conditions["build"]
+        for run in runs
+        if "build" in run.conditions and run.conditions["build"]["origin"] not in known_builds()
+    }
+    return [
+        f"{name} is an own build ({build['version']}, sha256 {build['sha256'][:16]}"
+        + ("" if build["origin"] == OWN_ORIGIN else f", said to be of {build['origin']}")
+        + "): that digest is not among those that innolab knows"
+        for name, build in found.items()
+    ]
+
+
+def metrics(study: Study, run: Run, frame: "pd.DataFrame") -> list[str]:
+    """Return what of a run's series cannot be, and metrics that do not follow from it."""
+    name = f"trial {run.trial}"
+    found = [f"{run.series}: {why}" for why in _impossible(run, frame)]
+    return found + [
+        f"{runlog.FILE}: {name}: its {metric} is {run.metrics.get(metric)}, and the rest of its "
+        f"record gives {low:.6g} to {high:.6g}"
+        for metric, (low, high) in study.evidence(run, frame).items()
+        if not low <= _number(run.metrics.get(metric)) <= high
+    ]
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")
+
+
+def _impossible(run: Run, frame: "pd.DataFrame") -> list[str]:
+    """Return what no sampler can have seen in a run of this length on a host of these cores."""
+    took_s = (_moment(run.ended_at) - _moment(run.started_at)).total_seconds()
+    counters = [name for name in frame.columns if name in series.COUNTERS]
+    span_s = float(frame["t_s"].iloc[-1] - frame["t_s"].iloc[0])
+    cpu_s = span_s * run.conditions["host"]["cores"]
+    most_s = cpu_s * (1 + _CPU_CLOCK_RATIO) + _CPU_CLOCK_S * run.conditions["host"]["cores"]
+    found = []
+    if not frame["t_s"].is_monotonic_increasing or span_s > took_s + _CLOCK_S:
+        found.append(f"it spans {span_s:.1f} s of a trial of {took_s:.1f} s")
+    if bool((frame[counters].diff().iloc[1:] < 0).any().any()):
+        found.append("a counter falls")
+    if bool((frame[counters].iloc[0] != 0).any()):
+        found.append("a counter does not begin at 0")
+    for name in ("mysqld_cpu_s", "host_busy_s", "host_total_s"):
+        if name in frame and frame[name].iloc[-1] > most_s:
+            found.append(
+                f"its {name} is {frame[name].iloc[-1]:.2f}, where all processors had {cpu_s:.2f}"
+            )
+    return found
+
+
+def guarded(check: Callable[[], list[str]], what: str) -> list[str]:
+    """Return what a check finds, or that the record is damaged where it cannot be read for it."""
+    try:
+        return check()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        return [f"{what} cannot be checked: {type(error).__name__}: {str(error)[:200]}"]

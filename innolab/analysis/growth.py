@@ -1,0 +1,120 @@
+"""What a table that outgrows memory gave and cost: a finished trial's samples as metrics.
+
+Rows are in millions of the original's, whatever the scale: its claims are about 70 and 90 of them.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from innolab.analysis import changepoint, curves
+from innolab.record.journal import Checkpoint
+
+# A point of the curves every 10 million of the original's rows.
+BIN_MROWS = 10
+# Between the places of the original's claims. The first bin is in its span: what a server writes
+# into the kernel's cache there, a slow disk makes the next ones pay for.
+SPANS_MROWS = {"early": (0, 70), "middle": (70, 90), "late": (90, 130)}
+# Processors that wait for less than this share of their time do not stand still.
+STALLED = 0.1
+_RATES = {
+    "per_s": "rows",
+    "read_bytes_per_s": "device_read_bytes",
+    "written_bytes_per_s": "device_written_bytes",
+    "reads_per_s": "device_reads",
+    "writes_per_s": "device_writes",
+}
+_SHARES = {
+    "busy_share": "host_busy_s",
+    "iowait_share": "host_iowait_s",
+    "mysqld_share": "mysqld_cpu_s",
+}
+_GAUGES = ("dirty_pages", "checkpoint_age_bytes")
+
+Bins = dict[str, list[float]]
+
+
+def measured(done: Checkpoint, edges_mrows: Sequence[int], rows_per_mrow: float) -> dict[str, Any]:
+    """Return curves over rows, the spans that the claims speak of, and what a row cost.
+
+    Parameters
+    ----------
+    done : a trial with all its segments
+    edges_mrows : edges of the curves' bins, in millions of the original's rows
+    rows_per_mrow : the rows that stand for one of these millions
+    """
+    samples = curves.joined(done.samples)
+    bins = curves.by_rows(samples, [mrows * rows_per_mrow for mrows in edges_mrows])
+    spans = {name: _span(bins, ends) for name, ends in SPANS_MROWS.items()}
+    return {
+        **{f"curve_{name}": values for name, values in _curve(bins).items()},
+        **{f"curve_{name}": bins[name] for name in _GAUGES},
+        **{
+            f"{span}_{name}": values[0]
+            for span, of in spans.items()
+            for name, values in _curve(of).items()
+        },
+        "fall_ratio": _curve(spans["late"])["per_s"][0] / _curve(spans["early"])["per_s"][0],
+        **_knee(edges_mrows, _curve(bins)["per_s"]),
+        **_stall(_curve(bins)),
+        **_costs(done, {name: sum(values) for name, values in bins.items()}),
+    }
+
+
+def _span(bins: Bins, ends_mrows: tuple[int, int]) -> Bins:
+    """Return the bins of a span added up as one."""
+    begin, end = (mrows // BIN_MROWS for mrows in ends_mrows)
+    return {name: [sum(values[begin:end])] for name, values in bins.items()}
+
+
+def _curve(bins: Bins) -> Bins:
+    """Return rates a second and shares of all processors' time, bin by bin."""
+    return {
+        **{name: _over(bins[counter], bins["t_s"]) for name, counter in _RATES.items()},
+        **{name: _over(bins[counter], bins["host_total_s"]) for name, counter in _SHARES.items()},
+    }
+
+
+def _over(top: Sequence[float], bottom: Sequence[float]) -> list[float]:
+    return [a / b for a, b in zip(top, bottom, strict=True)]
+
+
+def _knee(edges_mrows: Sequence[int], per_s: Sequence[float]) -> dict[str, float]:
+    """Return where the curve begins to fall.
+
+    A curve without a knee has its last edge: it falls there or later, if at all. The first bin is
+    left out: the server and the connections have just begun.
+    """
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(edges_mrows)]
+    found = changepoint.find(middles[1:], per_s[1:])
+    return {
+        "knee_mrows": found.at if found else float(edges_mrows[-1]),
+        "knee_found": int(found is not None),
+    }
+
+
+def _stall(curve: Bins) -> dict[str, float]:
+    """Return how busy the processors were in the bin in which they waited most for the disk.
+
+    Nothing where they hardly waited in any.
+    """
+    waits = curve["iowait_share"]
+    most = max(range(len(waits)), key=waits.__getitem__)
+    if waits[most] < STALLED:
+        return {}
+    return {"stall_busy_share": curve["busy_share"][most], "stall_iowait_share": waits[most]}
+
+
+def _costs(done: Checkpoint, whole: dict[str, float]) -> dict[str, float]:
+    """Return what a row cost, in the mean of the whole run."""
+    tried = sum(one["compressed"] for one in done.segments)
+    return {
+        "all_per_s": done.rows / whole["t_s"],
+        "mysqld_us_per_row": whole["mysqld_cpu_s"] / done.rows * 1e6,
+        "generator_us_per_row": sum(one["cpu_s"] for one in done.segments) / done.rows * 1e6,
+        "redo_bytes_per_row": sum(one["redo_bytes"] for one in done.segments) / done.rows,
+        "device_read_bytes_per_row": whole["device_read_bytes"] / done.rows,
+        "device_written_bytes_per_row": whole["device_written_bytes"] / done.rows,
+        "compressions_per_1000_rows": tried / done.rows * 1000,
+        "compress_failed_ratio": sum(one["failed"] for one in done.segments) / max(tried, 1),
+    }

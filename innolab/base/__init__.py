@@ -1,0 +1,1 @@
+"""What every layer uses: errors, files, units, parsing, clock, provenance."""

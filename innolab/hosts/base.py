@@ -1,0 +1,158 @@
+"""Hosts that servers run on, this machine or one over ssh, and the few verbs that both have.
+
+A host needs a shell, the usual small programs and nothing of innolab's or Python's.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from innolab.base.errors import InnolabError
+
+Words = Sequence[str | Path]
+# USER_HZ is 100 on every Linux that MySQL runs on: see time(7).
+TICKS_PER_S = 100
+
+
+class HostLostError(InnolabError):
+    """The host does not answer any more, or is not the one it was before it started anew."""
+
+
+class TimedOutError(InnolabError):
+    """A command did not end in its time and was killed."""
+
+
+class Done(NamedTuple):
+    """A command that has ended. `cpu_s` is its own CPU time and that of all it waited for."""
+
+    status: int
+    stdout: str
+    stderr: str
+    cpu_s: float
+
+
+class Process(Protocol):
+    """A program that runs on a host, named by its process id there."""
+
+    @property
+    def pid(self) -> int:
+        """Return its process id on its host."""
+
+    def poll(self) -> int | None:
+        """Return its exit status, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit status; subprocess.TimeoutExpired where it still runs then."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+class Host(ABC):
+    """Where servers and loads run.
+
+    Attributes
+    ----------
+    name : how reports and messages call it
+    folder : the folder of builds, datasets and running servers on it
+    emulator : the process of this machine that emulates it, where one does
+    """
+
+    name: str
+    folder: Path
+    emulator: int | None = None
+
+    @abstractmethod
+    def unprivileged(self) -> list[str]:
+        """Return the words before a command that must not run as root nor outlive innolab."""
+
+    @abstractmethod
+    def run(
+        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+    ) -> Done:
+        """Run a command to its end.
+
+        Raises
+        ------
+        TimedOutError
+            Where it had to be killed after `limit_s`.
+        HostLostError
+            Where the host went away meanwhile.
+        """
+
+    @abstractmethod
+    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+        """Start a program that ends with innolab; what it says goes to a file on the host."""
+
+    @abstractmethod
+    def peek(self, *paths: str | Path) -> list[str | None]:
+        """Return the texts of small files, None for one that is not there or not to be read."""
+
+    @abstractmethod
+    def write(self, path: Path, text: str) -> None:
+        """Write a small file."""
+
+    @abstractmethod
+    def fresh_folder(self, path: Path) -> None:
+        """Make a folder anew, empty and private to the servers' user."""
+
+    @abstractmethod
+    def end_servers(self, folder: Path) -> None:
+        """End servers that run on a settings file below a folder of ours."""
+
+    @abstractmethod
+    def evict(self, folder: Path) -> None:
+        """Write what is dirty below a folder, and drop it from the page cache."""
+
+    @abstractmethod
+    def hold(self, folder: Path) -> Path:
+        """Return where the host has a dataset's folder of this machine, bringing it there first."""
+
+    @abstractmethod
+    def reach(self, socket: Path) -> Path:
+        """Return the path of a unix socket here that leads to one of the host's."""
+
+    @abstractmethod
+    def tool(self, name: str) -> str:
+        """Return the command of a program; InputError where the host has none."""
+
+    @abstractmethod
+    def own_cpu_s(self) -> float:
+        """Return the CPU seconds there of all that innolab itself ran, as far as it has ended."""
+
+    def read(self, *paths: str | Path) -> list[str]:
+        """Return the texts of small files; FileNotFoundError where one cannot be read."""
+        texts = self.peek(*paths)
+        for path, text in zip(paths, texts, strict=True):
+            if text is None:
+                raise FileNotFoundError(f"{path} cannot be read on {self.name}")
+        return [text for text in texts if text is not None]
+
+    def must(self, words: Words, *, what: str) -> str:
+        """Return what a command says, which has to succeed.
+
+        Raises
+        ------
+        InnolabError
+            Quotes its last words where it fails; `what` names what it was to do.
+        """
+        done = self.run(words)
+        if done.status:
+            said = (done.stderr or done.stdout).strip()[-400:] or "nothing"
+            raise InnolabError(f"{what} failed on {self.name}. It said: {said}")
+        return done.stdout
+
+    def remove(self, *paths: Path) -> None:
+        """Remove files and folders, whether they are there or not."""
+        self.must(["rm", "-rf", "--", *paths], what="Removing files")
+
+    @cached_property
+    def cores(self) -> int:
+        """Return how many CPUs the host has online."""
+        [stat] = self.read("/proc/stat")
+        return sum(line[:3] == "cpu" and line[3] != " " for line in stat.splitlines())

@@ -1,0 +1,91 @@
+"""Runs of our Ansible playbooks, and what they say."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from innolab.base.errors import InnolabError
+from innolab.base.provenance import ROOT
+
+FOLDER = ROOT / "playbooks"
+
+
+class PlaybookError(InnolabError):
+    """A playbook failed; the message is that of the task that did."""
+
+
+def play(name: str, wanted: Mapping[str, Any], *options: str | Path) -> list[dict[str, Any]]:
+    """Run a playbook with extra variables and return the results of all its tasks, in order.
+
+    Raises
+    ------
+    PlaybookError
+        Where a task fails or a host cannot be reached.
+    """
+    variables = ["--extra-vars", json.dumps(wanted)]
+    return _results("ansible-playbook", str(FOLDER / name), *variables, *map(str, options))
+
+
+def ask(inventory: Path, host: str, expression: str) -> Any:
+    """Return what an expression of an inventory's variables is for a host of it.
+
+    Raises
+    ------
+    PlaybookError
+        Where the inventory cannot be read, a variable is not there, or what is named is not one
+        host.
+    """
+    message = ["-m", "ansible.builtin.debug", "-a", f"msg={{{{ {expression} }}}}"]
+    results = _results("ansible", host, "-i", str(inventory), *message)
+    if len(results) != 1:
+        raise PlaybookError(f"'{host}' is {len(results)} hosts there, and one is needed")
+    return results[0].get("msg")
+
+
+def _results(program: str, *words: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [
+            # Ended with us, it cannot go on changing a host that nobody waits for.
+            *("setpriv", "--pdeathsig", "KILL"),
+            str(Path(sys.executable).parent / program),
+            *words,
+        ],
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(FOLDER / "ansible.cfg"),
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+        },
+        capture_output=True,
+        text=True,
+        # A variable may hold any bytes.
+        errors="replace",
+        cwd=FOLDER,
+    )
+    results = _tasks(done.stdout)
+    if done.returncode or not results:
+        raise PlaybookError(_reason(results) or f"it said {_last(done) or 'nothing'}")
+    return results
+
+
+def _tasks(told: str) -> list[dict[str, Any]]:
+    try:
+        plays = json.loads(told[told.index("{") :])["plays"]
+        hosts = [task["hosts"] for play in plays for task in play["tasks"]]
+        return [dict(result) for named in hosts for result in named.values()]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _reason(results: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the message of the task that failed."""
+    wrong = [r for r in results if r.get("failed") or r.get("unreachable")]
+    return str(wrong[-1].get("msg")) if wrong else None
+
+
+def _last(done: "subprocess.CompletedProcess[str]") -> str:
+    return (done.stderr or done.stdout).strip()[-400:]

@@ -1,0 +1,20 @@
+"""Programs beside the servers, which the playbook leaves in the cache folder."""
+
+from innolab.base.errors import InputError
+from innolab.hosts import machine
+
+
+def path(name: str) -> str:
+    """Return the command of a tool.
+
+    Raises
+    ------
+    InputError
+        Where the set-up has not brought it.
+    """
+    starter = machine.cache_folder() / "tools" / "bin" / name
+    if starter.exists():
+        return str(starter)
+    reason = starter.with_name(name + ".unavailable")
+    why = f" The last set-up could not bring it: {reason.read_text()}" if reason.exists() else ""
+    raise InputError(f"There is no {name} in {starter.parent}.{why} Bring it with: make setup")

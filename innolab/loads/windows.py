@@ -1,0 +1,223 @@
+"""Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from innolab.analysis import steady_state
+from innolab.loads import sysbench
+from innolab.loads.sysbench import Workload
+from innolab.loads.trial import Bench
+from innolab.mysql.counters import Counters
+from innolab.mysql.server import Server
+from innolab.record.study import Bounds, exactly
+
+# At its start and at its end sysbench needs a moment.
+_END_S = 0.1
+# Page reads that fall by less than a tenth from step to step have stopped falling.
+_FALLS = 0.9
+# sysbench ends a window up to a tenth early where its last transactions do.
+_LEAST_OF_WINDOW = 0.9
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long a trial warms up and measures, in whole seconds, which is what sysbench counts in.
+
+    Attributes
+    ----------
+    window_s : a window
+    cap_s : all windows together; the last is measured whether it was steady or not
+    settle_s : the load under the limit before the first window
+    warm_up_s, warm_up_transactions : the load without the limit, whichever ends first
+    """
+
+    window_s: int
+    cap_s: int
+    settle_s: int
+    warm_up_s: int
+    warm_up_transactions: int
+
+
+def measure(
+    bench: Bench,
+    server: Server,
+    workload: Workload,
+    times: Times,
+    redo_bytes: int,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Return a load's metrics, each with a name before its own: the load's, or another.
+
+    Records how steady the last window was and sysbench's own lines. Each run of sysbench draws ids
+    of its own: with one seed for all, a window would ask again for the very rows that its warm-up
+    had just read, and find them in the pool.
+
+    Parameters
+    ----------
+    redo_bytes : the size of the redo log, which the age of the checkpoint is a share of
+
+    Raises
+    ------
+    InnolabError
+        Where sysbench or the server dies, or the kernel does not take the limit.
+    """
+    workload = workload.next()
+    if times.warm_up_s:
+        with bench.clock.stage("warm-up"):
+            sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
+    with bench.site.limited():
+        if times.settle_s:
+            workload = workload.next()
+            with bench.clock.stage("warm-up"):
+                sysbench.run(server, workload, times.settle_s)
+        waited_s = 0
+        while True:
+            workload = workload.next()
+            window = _window(bench, server, workload, times, redo_bytes)
+            reached = all(drift.steady for drift in window.drifts)
+            if reached or waited_s + 2 * times.window_s > times.cap_s:
+                break
+            waited_s += times.window_s
+    found = {
+        "reached": reached,
+        "waited_s": waited_s,
+        "window_s": times.window_s,
+        "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
+        # The samples of the series that the metrics follow from.
+        "from_s": window.from_s,
+        "to_s": window.to_s,
+    }
+    name = name or workload.mode
+    bench.conditions.setdefault("steady", {})[name] = found
+    bench.conditions.setdefault("sysbench", {})[name] = window.lines
+    return {f"{name}_{metric}": value for metric, value in window.metrics.items()}
+
+
+def evidence(run: Any, series: Any) -> dict[str, Bounds]:
+    """Return the metrics of all windows of a run as its series has them.
+
+    A run of an older innolab does not say which samples are of a window: only the size of its pool
+    can be told from the series.
+    """
+    samples = {row["t_s"]: row for row in series.to_dict("records")}
+    found: dict[str, Bounds] = {}
+    for name, window in run.conditions["steady"].items():
+        pages = series["total_pages"]
+        bounds: dict[str, Bounds] = {"pool_pages": (float(pages.min()), float(pages.max()))}
+        if not run.is_older:
+            lines = run.conditions["sysbench"][name]
+            before, after = samples[window["from_s"]], samples[window["to_s"]]
+            done = lines["transactions"]
+            bounds |= {
+                metric: exactly(value) for metric, value in _costs(before, after, done).items()
+            }
+            least_s = window["window_s"] * _LEAST_OF_WINDOW
+            bounds["tps"] = done / (after["t_s"] - before["t_s"]), done / least_s
+        found |= {f"{name}_{metric}": value for metric, value in bounds.items()}
+    return found
+
+
+def learn(
+    bench: Bench, server: Server, ours: Counters, workload: Workload, step_s: int, cap_s: int
+) -> None:
+    """Warm up until a transaction's page reads stop falling, which skewed access needs.
+
+    A full pool holds whatever was read last; which pages are wanted often it must learn first, and
+    throughput may be even meanwhile. Records the pages read a transaction in each step.
+    """
+    steps: list[float] = []
+    while (len(steps) < 2 or steps[-1] < _FALLS * steps[-2]) and len(steps) * step_s < cap_s:
+        workload = workload.next()
+        before = ours.read()
+        done = sysbench.run(server, workload, step_s).result.transactions
+        read = ours.read()["pages_read"] - before["pages_read"]
+        steps.append(round(read / max(done, 1), 4))
+    bench.note("learning_pages_read_per_tx", steps)
+
+
+class _Window(NamedTuple):
+    """A window's metrics, its drifts, sysbench's own lines, and the samples at its two ends."""
+
+    metrics: dict[str, Any]
+    drifts: list[steady_state.Drift]
+    lines: dict[str, Any]
+    from_s: float
+    to_s: float
+
+
+def _window(
+    bench: Bench, server: Server, workload: Workload, times: Times, redo_bytes: int
+) -> _Window:
+    assert bench.sampler is not None
+    with bench.clock.stage("measured passes"):
+        before = bench.sampler.take()
+        load = sysbench.run(server, workload, times.window_s)
+        after = bench.sampler.take()
+    from_s, to_s = before["t_s"], after["t_s"]
+    # Before, sysbench starts, for seconds where it opens many connections to a slow host; after, it
+    # ends. Those moments would pass for a drift.
+    end_s = to_s - _END_S
+    samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
+    shares = _shares(samples)
+    if len(samples) < steady_state.LEAST_SAMPLES:
+        middle = {name: (before[name] + after[name]) / 2 for name in before}
+        samples = [before, *(samples or [middle]), after]
+    cpus_s = (to_s - from_s) * server.host.cores
+    capacity = {
+        "dirty_pages": after["total_pages"],
+        "checkpoint_age_bytes": redo_bytes,
+        "free_pages": after["total_pages"],
+    }
+    lines = {
+        "mode": workload.mode,
+        "distribution": workload.distribution,
+        "threads": workload.threads,
+        "transactions": load.result.transactions,
+        "intervals": [interval._asdict() for interval in load.result.intervals],
+        "errors": load.result.errors,
+        "reconnects": load.result.reconnects,
+        "cpu_share": round(load.cpu_s / cpus_s, 4),
+    }
+    drifts = steady_state.drifts(workload.counted(samples), capacity)
+    metrics = {
+        "tps": load.result.tps,
+        **{f"p{p}_ms": value for p, value in load.result.percentiles_ms.items()},
+        **_costs(before, after, load.result.transactions),
+        **shares,
+    }
+    return _Window(metrics, drifts, lines, from_s, to_s)
+
+
+def _shares(samples: list[dict[str, float]]) -> dict[str, float]:
+    """Return the shares of all CPU time that the host was busy, and waited for disks.
+
+    By the host's own clock: a sample that comes late over ssh still is of one moment there.
+    """
+    if len(samples) <= 1:
+        return {}
+    first, last = samples[0], samples[-1]
+    total_s = last["host_total_s"] - first["host_total_s"]
+    return {
+        name: round((last[counter] - first[counter]) / total_s, 4)
+        for name, counter in {
+            "busy_share": "host_busy_s",
+            "iowait_share": "host_iowait_s",
+        }.items()
+    }
+
+
+def _costs(
+    before: Mapping[str, float], after: Mapping[str, float], transactions: int
+) -> dict[str, Any]:
+    """Return what a transaction cost the pool and the disk, from the samples at a window's ends."""
+    done = max(transactions, 1)
+    spent = {name: (after[name] - before[name]) / done for name in before}
+    return {
+        "pages_read_per_tx": round(spent["pages_read"], 4),
+        "pages_written_per_tx": round(spent["pages_written"], 4),
+        "redo_bytes_per_tx": round(spent["redo_bytes"], 1),
+        "dirty_pages": int(after["dirty_pages"]),
+        "checkpoint_age_bytes": int(after["checkpoint_age_bytes"]),
+        "pool_pages": int(after["total_pages"]),
+    }

@@ -1,0 +1,1 @@
+"""MySQL: builds, running servers, their counters, and datasets."""

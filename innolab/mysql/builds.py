@@ -1,0 +1,194 @@
+"""Installed MySQL binaries: those that the playbook brought, and any mysqld given by path."""
+
+import functools
+import hashlib
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from innolab.base.errors import InnolabError, InputError
+from innolab.hosts import machine
+
+OWN_ORIGIN = "a path given by the user"
+
+
+@dataclass(frozen=True)
+class Build:
+    """One set of MySQL binaries.
+
+    Attributes
+    ----------
+    id : the name in plans and reports, such as "mysql-9.7"
+    version : what mysqld itself says
+    mysqld : the command that starts it, with its own loader where it needs one
+    env : variables that it needs in its environment
+    share : folder of its error messages, or None for its own default
+    init : "initialize", or "system-tables" for servers before 5.7.6 that cannot initialize
+    origin : where it came from, for the report
+    sha256 : digest of the mysqld binary
+    """
+
+    id: str
+    version: str
+    mysqld: tuple[str, ...]
+    env: dict[str, str]
+    share: str | None
+    init: str
+    origin: str
+    sha256: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a report says of the build. No path: it says nothing to a reader."""
+        return {
+            "id": self.id,
+            "version": self.version,
+            "origin": self.origin,
+            "sha256": self.sha256,
+            "debug": is_debug(self),
+        }
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """A build that cannot be had on this host today, and why."""
+
+    id: str
+    reason: str
+
+
+def find(cache: Path, wanted: str) -> Build | Unavailable:
+    """Return the build of an id or of the path of a mysqld.
+
+    Raises
+    ------
+    InputError
+        Where there is no such build, or what lies at the path is no MySQL server.
+    """
+    if "/" in wanted:
+        return _from_path(Path(wanted))
+    record = cache / "builds" / f"{wanted}.json"
+    known = sorted(p.stem for p in record.parent.glob("*.json"))
+    if not known:
+        raise InputError(f"There are no MySQL builds in {record.parent} yet. Run: make setup")
+    if wanted not in known:
+        raise InputError(
+            f"There is no build '{wanted}'. This host has: {', '.join(known)}. A mysqld of your "
+            "own is named by its path, such as /usr/sbin/mysqld."
+        )
+    body = json.loads(record.read_text())
+    if reason := body.get("unavailable"):
+        return Unavailable(wanted, reason)
+    return Build(**{**body, "mysqld": tuple(body["mysqld"])})
+
+
+def _from_path(path: Path) -> Build:
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise InputError(f"{path} is not an executable file. Give the path of a mysqld.")
+    path = path.resolve()
+    version = version_of((str(path),), {})
+    return Build(
+        id=f"{path.name}-{version}",
+        version=version,
+        mysqld=(str(path),),
+        env={},
+        share=None,
+        init="system-tables" if _number(version) < (5, 7, 6) else "initialize",
+        origin=OWN_ORIGIN,
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+    )
+
+
+def moved(build: Build, cache: Path, folder: Path) -> Build:
+    """Return a build as it is on a host whose folder of builds is another.
+
+    Raises
+    ------
+    InputError
+        Where it does not lie in the cache, from which hosts get theirs.
+    """
+    # A cache may be made of links to another's parts.
+    ours = str((cache / "builds").resolve())
+    if not build.mysqld[-1].startswith(f"{ours}/"):
+        raise InputError(
+            f"{build.id} was given by a path of this machine, and other hosts get only the builds "
+            "of its cache. Name one of those, such as mysql-9.7."
+        )
+
+    def there(text: str) -> str:
+        return text.replace(ours, str(folder / "builds"))
+
+    return replace(
+        build,
+        mysqld=tuple(there(word) for word in build.mysqld),
+        env={name: there(value) for name, value in build.env.items()},
+        share=build.share and there(build.share),
+    )
+
+
+def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:
+    """Return the version that a mysqld says it is, such as "9.7.4".
+
+    Raises
+    ------
+    InputError
+        Where it does not answer as a MySQL server does.
+    """
+    says = _ask(mysqld, env, "--no-defaults", "--version")
+    if not (found := re.search(r"Ver (\d+\.\d+\.\d+[^\s,]*)", says)):
+        raise InputError(
+            f"{mysqld[-1]} does not answer --version as a MySQL server does; it said: "
+            f"{says.strip()[:200] or 'nothing'}. Give the path of a mysqld."
+        )
+    return found[1]
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(x) for x in re.findall(r"\d+", version)[:3])
+
+
+@functools.cache
+def _help(mysqld: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> str:
+    return _ask(mysqld, dict(env), "--no-defaults", "--verbose", "--help")
+
+
+def help_text(build: Build) -> str:
+    """Return the build's own list of options and their defaults."""
+    return _help(build.mysqld, tuple(sorted(build.env.items())))
+
+
+def is_debug(build: Build) -> bool:
+    """Return whether the build was compiled for debugging.
+
+    The version banner may not say so; an option `--debug` in the server's own help does. Prevents
+    the result that seed S3 had to retract: scans 9 to 54 times too slow, in the wrong order.
+    """
+    return re.search(r"^\s*(-#, )?--debug(\[?=|\s)", help_text(build), re.MULTILINE) is not None
+
+
+def lacks(build: Build, variables: frozenset[str]) -> list[str]:
+    """Return those of the variables that the server does not have, sorted."""
+    says = help_text(build).replace("_", "-")
+    return sorted(
+        name
+        for name in variables
+        if not re.search(rf"^\s*--{name.replace('_', '-')}(\[?=|\s)", says, re.MULTILINE)
+    )
+
+
+def _ask(mysqld: tuple[str, ...], env: dict[str, str], *options: str) -> str:
+    try:
+        done = subprocess.run(
+            [*machine.unprivileged(), *mysqld, *options],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd="/",
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InnolabError(f"{mysqld[-1]} could not be asked for {options[-1]}: {error}") from None
+    return done.stdout + done.stderr

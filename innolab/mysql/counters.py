@@ -1,0 +1,69 @@
+"""InnoDB's own counters of one server, read on a connection that stays open."""
+
+from types import TracebackType
+
+from mysql.connector import Error
+
+from innolab.mysql.server import Server
+
+_STATUS = {
+    "Com_commit": "transactions",
+    "Com_select": "selects",
+    "Innodb_rows_inserted": "rows",
+    "Innodb_pages_read": "pages_read",
+    "Innodb_pages_written": "pages_written",
+    "Innodb_os_log_written": "redo_bytes",
+    "Innodb_data_fsyncs": "fsyncs",
+    "Innodb_buffer_pool_pages_dirty": "dirty_pages",
+    "Innodb_buffer_pool_pages_free": "free_pages",
+    "Innodb_buffer_pool_pages_total": "total_pages",
+}
+_SQL = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
+    ",".join(f"'{name}'" for name in _STATUS)
+)
+# Off by default; a server that is to be asked has it in `innodb_monitor_enable`.
+CHECKPOINT_AGE = "log_lsn_checkpoint_age"
+_AGE_SQL = (
+    f"SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = '{CHECKPOINT_AGE}' "
+    "AND STATUS = 'enabled'"
+)
+
+
+class Counters:
+    """Reads the counters of a running server; a context manager that holds the connection."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def __enter__(self) -> "Counters":
+        try:
+            self._connection = self._server.connect()
+        except Error as error:
+            raise self._server.failure(error) from None
+        self._cursor = self._connection.cursor()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    def read(self) -> dict[str, float]:
+        """Return the values now: since the start, but for `_pages` of the pool and the age.
+
+        Raises
+        ------
+        ServerError
+            Where the server is gone, or does not count the age of its checkpoint.
+        """
+        try:
+            self._cursor.execute(_SQL)
+            values = {_STATUS[name]: float(value) for name, value in self._cursor.fetchall()}
+            self._cursor.execute(_AGE_SQL)
+            [(age,)] = self._cursor.fetchall()
+        except (Error, ValueError) as error:
+            raise self._server.failure(error) from None
+        return {**values, "checkpoint_age_bytes": float(age)}

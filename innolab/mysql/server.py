@@ -1,0 +1,335 @@
+"""One running mysqld: its settings, start, readiness, values, stop and death."""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from innolab.base.errors import InnolabError, InputError
+from innolab.hosts import machine
+from innolab.hosts.base import Host, Process
+from innolab.hosts.local import HERE
+from innolab.mysql.builds import Build
+
+START_LIMIT_S = 300
+STOP_LIMIT_S = 300
+_SOCKET = "mysql.sock"
+# Of the 108 bytes of a unix socket's path (unix(7)) one is its end.
+_SOCKET_PATH_LIMIT = 107
+
+Settings = Mapping[str, str | int]
+
+
+class ServerError(InnolabError):
+    """The server did not start, died, or did not stop; the message quotes its error log."""
+
+
+def require_short_path(folder: Path) -> None:
+    """Raise InputError where a server's socket in this folder would have too long a path."""
+    if len(os.fsencode(folder / _SOCKET)) > _SOCKET_PATH_LIMIT:
+        raise InputError(
+            f"The path {folder / _SOCKET} is longer than a unix socket's may be. Move the cache to "
+            "a shorter path with INNOLAB_CACHE."
+        )
+
+
+class Server:
+    """One mysqld on one data directory; a context manager that starts and stops it.
+
+    Parameters
+    ----------
+    build : Build
+    data : Path
+        The data directory, owned by the servers' user.
+    folder : Path
+        A folder of its own for settings, socket and error log; made anew, mode 0700.
+    base : Path
+        The host's my.cnf, as the playbook left it.
+    settings : mapping of server variable to value
+        What this start adds to the base. A name that the server does not know stops the start.
+    cgroup : Path or None
+        The control group that the server starts in, which may limit its block I/O.
+    host : Host
+        Where it runs; all paths are that host's.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        data: Path,
+        folder: Path,
+        base: Path,
+        settings: Settings,
+        cgroup: Path | None = None,
+        host: Host = HERE,
+    ) -> None:
+        self.build = build
+        self.data = data
+        self.folder = folder
+        self.base = base
+        self.settings = dict(settings)
+        self.cgroup = cgroup
+        self.host = host
+        self._reached: Path | None = None
+        self._process: Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Return the process id of the running mysqld."""
+        if self._process is None:
+            raise ServerError("The server was asked for its process but is not running.")
+        return self._process.pid
+
+    @property
+    def socket(self) -> Path:
+        """Return the path of the private unix socket on its host."""
+        return self.folder / _SOCKET
+
+    @property
+    def error_log(self) -> str:
+        """Return the whole error log of this start."""
+        [text] = self.host.peek(self.folder / "error.log")
+        return text or ""
+
+    def __enter__(self) -> "Server":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+    def start(self) -> None:
+        """Start mysqld and return once it answers a query.
+
+        Raises
+        ------
+        ServerError
+            Where it dies first or does not answer within START_LIMIT_S.
+        """
+        require_short_path(self.folder)
+        self.host.fresh_folder(self.folder)
+        self._write_settings()
+        self._reached = self.host.reach(self.socket)
+        self._process = self.host.start(
+            [
+                *machine.within(self.cgroup),
+                *self.host.unprivileged(),
+                *self.build.mysqld,
+                f"--defaults-file={self.folder}/my.cnf",
+            ],
+            env=self.build.env,
+            log=self.folder / "error.log",
+        )
+        self._wait_until_ready()
+
+    def _write_settings(self) -> None:
+        own: dict[str, str | int] = {
+            "datadir": str(self.data),
+            "socket": str(self.socket),
+            "pid_file": str(self.folder / "mysqld.pid"),
+            "tmpdir": str(self.folder),
+        }
+        if self.build.share:
+            own["lc_messages_dir"] = self.build.share
+        lines = [f"{name}={value}" for name, value in {**own, **self.settings}.items()]
+        text = f"!include {self.base}\n[mysqld]\n" + "\n".join(lines) + "\n"
+        self.host.write(self.folder / "my.cnf", text)
+
+    def _wait_until_ready(self) -> None:
+        from mysql.connector import Error
+
+        end = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < end:
+            if self._process is None or self._process.poll() is not None:
+                raise ServerError(f"{self.build.id} did not start. {self._last_words()}")
+            try:
+                with self.connect() as connection:
+                    connection.cmd_query("SELECT 1")
+                    connection.get_rows()
+                return
+            except Error:
+                time.sleep(0.02)
+        self.kill()
+        raise ServerError(
+            f"{self.build.id} did not answer within {START_LIMIT_S} s. {self._last_words()}"
+        )
+
+    def connect(self, **options: Any) -> Any:
+        """Return a connection of the pure-Python connector over the private socket, autocommit.
+
+        The collation is named because the connector's own default is unknown to 5.6.
+        """
+        import mysql.connector
+
+        return mysql.connector.connect(
+            unix_socket=str(self._reached or self.socket),
+            user="root",
+            password="",
+            use_pure=True,
+            ssl_disabled=True,
+            charset="utf8mb4",
+            collation="utf8mb4_general_ci",
+            autocommit=True,
+            **options,
+        )
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement on a connection of its own.
+
+        Raises
+        ------
+        ServerError
+            Where the server refuses it or dies; quotes the error log in the latter case.
+        """
+        from mysql.connector import Error
+
+        try:
+            with self.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall()) if cursor.with_rows else []
+        except Error as error:
+            raise self.failure(error) from None
+
+    def explain(self, sql: str) -> dict[str, Any]:
+        """Return how the server means to reach the first table of a statement: type and key.
+
+        The format is named because 9.x prints a tree where none is.
+        """
+        with self.connect() as connection, connection.cursor(dictionary=True) as cursor:
+            cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
+            row = cursor.fetchall()[0]
+        return {"type": row["type"], "key": row["key"]}
+
+    def failure(self, error: Exception) -> ServerError:
+        """Return the error to raise for a failed statement: the server's last words if it died."""
+        return self.death() or ServerError(f"{self.build.id} refused a statement: {error}")
+
+    def death(self) -> ServerError | None:
+        """Return the error to raise where the server has died, with its last words, else None."""
+        self._grant_death()
+        if self._process is None or self._process.poll() is None:
+            return None
+        return ServerError(
+            f"{self.build.id} died while it was working (exit status "
+            f"{self._process.poll()}). {self._last_words()}"
+        )
+
+    def _grant_death(self) -> None:
+        """Wait a moment: a connection breaks a little before the process is reaped."""
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                return
+
+    def variables(self) -> dict[str, str]:
+        """Return all global variables as the server has them now."""
+        return {str(name): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
+
+    def status(self) -> dict[str, str]:
+        """Return all global status counters."""
+        return {str(name): str(value) for name, value in self.query("SHOW GLOBAL STATUS")}
+
+    def stop(self) -> None:
+        """Shut down cleanly and return when the process has ended.
+
+        Raises
+        ------
+        ServerError
+            Where it ended with an error status, or had to be killed after STOP_LIMIT_S.
+        """
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            status = self._process.wait(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerError(
+                f"{self.build.id} did not stop within {STOP_LIMIT_S} s and was killed. "
+                f"{self._last_words()}"
+            ) from None
+        self._process = None
+        if status != 0:
+            raise ServerError(
+                f"{self.build.id} ended with status {status} when told to stop. "
+                f"{self._last_words()}"
+            )
+
+    def kill(self) -> None:
+        """End the process at once; the data directory may need recovery afterwards."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _last_words(self) -> str:
+        lines = [line for line in self.error_log.splitlines() if line.strip()]
+        wrong = [line for line in lines if "ERROR" in line.upper() or "signal" in line]
+        quote = " | ".join((wrong or lines)[-3:]) or "nothing"
+        return f"Its error log says: {quote[:600]}"
+
+
+def initialize(build: Build, data: Path, base: Path, made_with: Settings | None = None) -> None:
+    """Make an empty data directory with system tables and a root account without a password.
+
+    The socket's folder, mode 0700, is what keeps others out.
+
+    Parameters
+    ----------
+    made_with : variables that the directory is made with, such as its page size
+
+    Raises
+    ------
+    ServerError
+        Where mysqld cannot; quotes its words.
+    """
+    data.mkdir(parents=True)
+    script = None
+    options = ["--initialize-insecure"]
+    if build.init == "system-tables":
+        (data / "mysql").mkdir()
+        script = _system_tables_sql(build)
+        options = ["--bootstrap"]
+    machine.give_to_server(data)
+    share = [f"--lc-messages-dir={build.share}"] if build.share else []
+    done = subprocess.run(
+        [
+            *machine.unprivileged(),
+            *build.mysqld,
+            f"--defaults-file={base}",
+            f"--datadir={data}",
+            *share,
+            *(f"--{name}={value}" for name, value in (made_with or {}).items()),
+            *options,
+        ],
+        env={**os.environ, **build.env},
+        input=script,
+        capture_output=True,
+        cwd="/",
+    )
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
+        raise ServerError(f"{build.id} could not initialize {data}: {' | '.join(words)}")
+
+
+def _system_tables_sql(build: Build) -> bytes:
+    if build.share is None:
+        raise ServerError(
+            f"{build.id} is older than 5.7.6, which needs its share folder to make a data "
+            "directory; innolab knows that folder only for its own builds."
+        )
+    share = Path(build.share)
+    names = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+    return b"use mysql;\n" + b"".join((share / name).read_bytes() for name in names)

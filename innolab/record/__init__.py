@@ -1,0 +1,1 @@
+"""The record: studies and plans, runs, their log, series and journal."""

@@ -1,0 +1,148 @@
+"""One recorded run: what a line of runs.jsonl holds."""
+
+import datetime
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from innolab.base.errors import InnolabError
+from innolab.record.study import Factors, trial_key
+
+SCHEMA = 1
+Result = Literal["ok", "warn", "invalid"]
+
+
+class Check(BaseModel):
+    """One validity test of a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    check: str
+    result: Result
+    says: str
+
+
+class _Host(BaseModel):
+    """What every run says of its host, beside much else."""
+
+    cores: int = Field(ge=1)
+
+
+class _Build(BaseModel):
+    """What every run that started a server says of its binaries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    version: str
+    origin: str
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    debug: bool
+
+
+class _Conditions(BaseModel):
+    """The conditions that every run has; each kind of trial records more."""
+
+    host: _Host
+    innolab: dict[str, str | bool | None]
+    time_s: dict[str, Annotated[float, Field(ge=0)]]
+    build: _Build | None = None
+    # A digest, so that no name leads out of the report's folder.
+    variables: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
+
+
+class Run(BaseModel):
+    """One recorded trial, failed ones included. A line of runs.jsonl."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_: int
+    study: str
+    spec_sha256: str
+    scale: str
+    trial: int = Field(ge=0)
+    block: int = Field(ge=0)
+    factors: Factors
+    metrics: dict[str, float | int | list[int] | list[float]]
+    conditions: dict[str, Any]
+    checks: list[Check]
+    series: str | None = Field(pattern=r"^series/[0-9]{4,}\.parquet$")
+    status: Literal["complete", "failed"]
+    error: str | None
+    started_at: str
+    ended_at: str
+
+    @field_validator("factors")
+    @classmethod
+    def _of_a_server(cls, factors: Factors) -> Factors:
+        if not isinstance(factors.get("server"), str):
+            raise ValueError("its factors name no server")
+        return factors
+
+    @field_validator("conditions")
+    @classmethod
+    def _common_conditions(cls, conditions: dict[str, Any]) -> dict[str, Any]:
+        _Conditions.model_validate(conditions)
+        return conditions
+
+    @field_validator("started_at", "ended_at")
+    @classmethod
+    def _moment(cls, text: str) -> str:
+        if datetime.datetime.fromisoformat(text).tzinfo is None:
+            raise ValueError(f"the time {text} names no time zone")
+        return text
+
+    @cached_property
+    def key(self) -> str:
+        """Return the identity of the trial that this run records."""
+        return trial_key(self.block, self.factors)
+
+    @cached_property
+    def valid(self) -> bool:
+        """Return whether the run may support a verdict."""
+        return self.status == "complete" and all(c.result != "invalid" for c in self.checks)
+
+    @property
+    def is_older(self) -> bool:
+        """Return whether innolab 0.1.0 measured it, which recorded less.
+
+        It neither bound the lines of its log nor said which samples are of a window.
+        """
+        return self.conditions["innolab"].get("version") == "0.1.0"
+
+    def body(self) -> dict[str, Any]:
+        """Return the run as JSON has it."""
+        body = self.model_dump()
+        return {"schema": body.pop("schema_"), **body}
+
+    @classmethod
+    def from_body(cls, body: Any) -> "Run":
+        """Return the run of a JSON body.
+
+        Raises
+        ------
+        ValueError
+            Where it is not of the schema.
+        """
+        if not isinstance(body, dict) or body.get("schema") != SCHEMA:
+            raise ValueError(f"not a run of schema {SCHEMA}")
+        rest = {name: value for name, value in body.items() if name != "schema"}
+        return cls.model_validate({"schema_": SCHEMA, **rest})
+
+
+def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics, refusing any that is not a finite number.
+
+    Raises
+    ------
+    InnolabError
+        Prevents a NaN that pandas would silently skip in a mean.
+    """
+    for name, value in metrics.items():
+        numbers = value if isinstance(value, list) else [value]
+        if not all(math.isfinite(x) for x in numbers):
+            raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
+    return dict(metrics)

@@ -1,0 +1,185 @@
+"""The file runs.jsonl: appended and synced line by line, each line bound to the one before it."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from innolab.base import parsing
+from innolab.base.errors import InnolabError
+from innolab.record.run import SCHEMA, Run
+
+FILE = "runs.jsonl"
+_BEFORE = "before"
+
+
+class Session(BaseModel):
+    """One process that measures, as it says itself before its first run.
+
+    Attributes
+    ----------
+    began_at : when, in UTC
+    plan_sha256, claims_sha256 : what was planned and claimed by then
+    trials, blocks : how many the plan has; a report that was cut short cannot hide it
+    innolab : which innolab measures
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    began_at: AwareDatetime
+    plan_sha256: str
+    claims_sha256: str
+    trials: int
+    blocks: int
+    innolab: dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """A whole line of the log: what it holds, its digest, and that of the line before it.
+
+    `before` is None in a log of an innolab that did not bind its lines.
+    """
+
+    number: int
+    content: Run | Session
+    sha256: str
+    before: str | None
+
+
+class RunLog:
+    """The file runs.jsonl of one report.
+
+    A crash can leave only its last line torn. A torn line was never acknowledged, so its trial
+    runs again. Each line names the digest of the one before it, so that a line that is dropped,
+    moved or added later is found.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def entries(self) -> tuple[list[Entry], str | None]:
+        """Return all whole lines, and the torn last one if there is one.
+
+        Raises
+        ------
+        InnolabError
+            Where a line before the last is damaged, which no crash of ours can do.
+        """
+        try:
+            text = parsing.read_text(self.path) if os.path.lexists(self.path) else ""
+        except ValueError as error:
+            raise InnolabError(
+                f"{self.path} is damaged: {error}. Restore it, or move its folder away and "
+                "measure anew."
+            ) from None
+        *whole, last = text.split("\n")
+        return list(self._read(whole)), last or None
+
+    def _read(self, lines: list[str]) -> Iterator[Entry]:
+        for number, line in enumerate(lines, 1):
+            try:
+                body = parsing.from_json(line)
+                before = body.pop(_BEFORE, None) if isinstance(body, dict) else None
+                yield Entry(number, _content(body), _digest(line), before)
+            except ValueError as error:
+                raise InnolabError(
+                    f"Line {number} of {self.path} is damaged ({parsing.reason(error)}). "
+                    "A crash can only tear the last line: this file was changed by hand or by "
+                    "the disk. Restore it, or move its folder away and measure anew."
+                ) from None
+
+    def load(self) -> tuple[list[Run], str | None]:
+        """Return all whole runs, and the torn last line if there is one.
+
+        Raises
+        ------
+        InnolabError
+            As `entries`.
+        """
+        entries, torn = self.entries()
+        return [e.content for e in entries if isinstance(e.content, Run)], torn
+
+    def repair(self) -> str | None:
+        """Cut a torn last line off the file and return it."""
+        _, torn = self.entries()
+        if torn is not None:
+            data = self.path.read_bytes()
+            with self.path.open("r+b") as file:
+                file.truncate(data.rindex(b"\n") + 1 if b"\n" in data else 0)
+                os.fsync(file.fileno())
+        return torn
+
+    def begin(self, session: Session) -> None:
+        """Write that a session begins, and return once it is on the disk."""
+        self._append({"schema": SCHEMA, "session": session.model_dump(mode="json")})
+
+    def append(self, run: Run) -> None:
+        """Write a run and return once it is on the disk."""
+        self._append(run.body())
+
+    def _append(self, body: dict[str, Any]) -> None:
+        line = json.dumps({**body, _BEFORE: self._last_digest()}, allow_nan=False) + "\n"
+        with self.path.open("ab") as file:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _last_digest(self) -> str:
+        """Return the digest of the last line; of nothing where there is none."""
+        written = self.path.read_bytes() if self.path.exists() else b""
+        return hashlib.sha256(written.rstrip(b"\n").rpartition(b"\n")[2]).hexdigest()
+
+
+def faults(entries: list[Entry]) -> list[str]:
+    """Return in what the lines are not those that were written, in their order.
+
+    Lines before the first that is bound are of an older innolab, and nothing can be said of them.
+    """
+    found = []
+    last = _digest("")
+    is_bound = False
+    for entry in entries:
+        is_bound = is_bound or entry.before is not None
+        if is_bound and entry.before != last:
+            found.append(
+                f"line {entry.number} does not follow the line before it: a line was changed, "
+                "moved, dropped or added"
+            )
+        last = entry.sha256
+    if is_bound and isinstance(entries[0].content, Run) and entries[0].before is not None:
+        found.append("line 1 is a run, where the session that measured it should be")
+    return found
+
+
+def is_bound(entries: list[Entry]) -> bool:
+    """Return whether every line names the digest of the one before it."""
+    return all(entry.before is not None for entry in entries)
+
+
+def by_session(entries: list[Entry]) -> list[tuple[Session | None, list[Run]]]:
+    """Return each session with its runs; those of an older innolab, which wrote none, as one."""
+    found: list[tuple[Session | None, list[Run]]] = []
+    for entry in entries:
+        if isinstance(entry.content, Session):
+            found.append((entry.content, []))
+            continue
+        if not found:
+            found.append((None, []))
+        found[-1][1].append(entry.content)
+    return found
+
+
+def _content(body: Any) -> Run | Session:
+    if isinstance(body, dict) and "session" in body:
+        if set(body) != {"schema", "session"} or body["schema"] != SCHEMA:
+            raise ValueError(f"not a session of schema {SCHEMA}")
+        return Session.model_validate(body["session"])
+    return Run.from_body(body)
+
+
+def _digest(line: str) -> str:
+    return hashlib.sha256(line.encode()).hexdigest()

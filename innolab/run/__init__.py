@@ -1,0 +1,1 @@
+"""Measuring: a plan's trials, one after the other, recorded one by one."""

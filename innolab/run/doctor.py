@@ -1,0 +1,86 @@
+"""What a host has, what it lacks, and what may disturb a measurement on it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from innolab import studies
+from innolab.base.errors import InputError
+from innolab.base.units import bytes_text
+from innolab.hosts import machine, observe, tools
+from innolab.hosts.local import HERE
+from innolab.run.session import base_settings_file
+from innolab.storage import emulated
+
+_ROOM_BYTES = 10 * 1024**3
+
+
+class Finding(NamedTuple):
+    """One line of the examination."""
+
+    result: Literal["ok", "note", "lacking"]
+    name: str
+    says: str
+
+
+def examine() -> list[Finding]:
+    """Return all findings of this host."""
+    return [*_builds(), *_tools(), *_room(), *_disturbers()]
+
+
+def _builds() -> Iterator[Finding]:
+    cache = machine.cache_folder()
+    yield Finding("ok", "cache", str(cache))
+    records = sorted((cache / "builds").glob("*.json"))
+    if not records or not base_settings_file(cache).exists():
+        yield Finding("lacking", "MySQL builds", f"none in {cache}. Run: make setup")
+    for record in records:
+        body = json.loads(record.read_text())
+        if why := body.get("unavailable"):
+            yield Finding("note", record.stem, f"cannot be had: {why}")
+        else:
+            yield Finding("ok", record.stem, f"{body['version']}, {body['origin']}")
+    try:
+        user = machine.server_user()
+        yield Finding("ok", "servers run as", user or "you, who are not root")
+    except InputError as error:
+        yield Finding("lacking", "servers' user", str(error))
+    if not shutil.which("setpriv"):
+        yield Finding("lacking", "setpriv", "it comes with util-linux; install that package")
+
+
+def _tools() -> Iterator[Finding]:
+    for name in sorted({tool for study in studies.NAMES for tool in studies.find(study).tools}):
+        try:
+            yield Finding("ok", name, tools.path(name))
+        except InputError as error:
+            yield Finding("note", name, f"{error} Some studies need it")
+    if why := emulated.why_impossible():
+        yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
+    else:
+        yield Finding("ok", "emulated devices", "can be made")
+    if (machine.cache_folder() / "lab" / "lab.json").exists():
+        yield Finding("ok", "lab", "raised")
+    else:
+        yield Finding("note", "lab", "not raised; studies of arrays need it or a host: make lab")
+
+
+def _room() -> Iterator[Finding]:
+    memory = observe.memory_bytes(HERE)
+    yield Finding("ok", "memory", f"{bytes_text(memory['available'])} available")
+    free = machine.free_disk_bytes(machine.cache_folder())
+    result: Literal["ok", "note"] = "ok" if free > _ROOM_BYTES else "note"
+    yield Finding(result, "disk", f"{bytes_text(free)} free for datasets")
+
+
+def _disturbers() -> Iterator[Finding]:
+    facts = observe.facts(HERE, HERE.folder)
+    if facts["virtual"]:
+        yield Finding("note", "virtual machine", "neighbours may take CPU time; runs record it")
+    if facts["swap_bytes"]:
+        yield Finding("note", "swap", "on; a run that swaps is invalid")
+    if facts["cpu_governor"] not in (None, "performance"):
+        yield Finding("note", "CPU governor", f"{facts['cpu_governor']}; 'performance' is steadier")
+    if facts["transparent_huge_pages"] == "always":
+        yield Finding("note", "transparent huge pages", "always; servers may stall on compaction")

@@ -1,0 +1,276 @@
+"""The workshop of one session: builds, datasets, copies, sites, and single trials."""
+
+import contextlib
+import datetime
+import errno
+import shutil
+from pathlib import Path
+from typing import Any
+
+from innolab.analysis import validity
+from innolab.base.clock import Clock
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import own_facts
+from innolab.base.units import bytes_text
+from innolab.hosts import machine, observe
+from innolab.hosts.base import HostLostError
+from innolab.hosts.local import HERE
+from innolab.loads.trial import Bench, anonymous
+from innolab.mysql import builds, datasets
+from innolab.mysql.builds import Build
+from innolab.record import journal
+from innolab.record.journal import Journal
+from innolab.record.plan import Plan, Progress
+from innolab.record.run import SCHEMA, Run, finite
+from innolab.record.study import Parameters, Study, Trial
+from innolab.storage.arrays import Arrays
+from innolab.storage.profiles import HOST
+from innolab.storage.sites import Site, Sites
+
+# Less than what a server asks for when a table's file grows.
+_FULL_BYTES = 8 * 1024**2
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def base_settings_file(cache: Path) -> Path:
+    """Return the host's base my.cnf, which the playbook leaves in the cache folder."""
+    return cache / "etc" / "my.cnf"
+
+
+class Workshop:
+    """The servers, datasets and clones of one session, all in one folder of the cache."""
+
+    def __init__(
+        self,
+        study: Study,
+        parameters: Parameters,
+        chosen: Plan,
+        report: Path,
+        progress: Progress,
+        clock: Clock,
+        arrays: Arrays | None = None,
+    ) -> None:
+        self.study = study
+        self.parameters = parameters
+        self.report = report
+        self.progress = progress
+        self.clock = clock
+        self.cache = machine.cache_folder()
+        self.folder = self.cache / datasets.WORK
+        self.base = base_settings_file(self.cache)
+        self.recipe = study.dataset(parameters)
+        self.builds = _builds_of(self.cache, parameters, chosen)
+        self.spec_sha256 = study.spec_sha256(parameters)
+        self._datasets: dict[str, datasets.Dataset] = {}
+        self._clones: dict[Path, datasets.Clone] = {}
+        self._written: datasets.Clone | None = None
+        self._array: Site | None = None
+        self._facts: dict[str, dict[str, Any]] = {}
+        self.lost = False
+        self._own_facts = own_facts()
+        self.sites = Sites(
+            self.folder,
+            study.needs(parameters).emulated_bytes,
+            study.calibration_s.get(parameters.scale, 0.0),
+            arrays,
+            progress.say,
+            clock,
+        )
+        self.arrays = arrays
+        self.hosts = [HERE, *([arrays.host] if arrays else [])]
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove this session's servers and clones, and those that a killed session left.
+
+        Only called while holding the right to measure, so nothing in the folder is in use.
+        """
+        # A host that is lost is cleared by the next session.
+        for host in self.hosts:
+            with contextlib.suppress(HostLostError):
+                host.end_servers(host.folder / datasets.WORK)
+        self.sites.clear()
+        for host in self.hosts:
+            with contextlib.suppress(HostLostError):
+                host.remove(host.folder / datasets.WORK)
+        journal.clear_orphans(self.cache)
+        for half in (self.cache / "datasets").glob("*" + datasets.HALF):
+            shutil.rmtree(half)
+
+    def prepare_datasets(self) -> None:
+        """Build what the cache lacks, before the first trial, so that no trial waits for it."""
+        for build in self.builds.values():
+            with self.clock.stage("dataset"):
+                say = _prefixed(self.progress, f"{build.id}: ")
+                prepared = datasets.obtain(self.recipe, build, self.cache, self.base, say)
+                self._datasets[build.id] = prepared
+
+    def prepare_devices(self) -> None:
+        """Make ready every device that can be before the first trial, and ask fio for its speed."""
+        build = next(iter(self.builds))
+        arms = self.study.arms(self.parameters, build)
+        if self.arrays is not None:
+            self.progress.say(f"{self.arrays.host.name}: bringing servers and tools")
+            with self.clock.stage("set-up"):
+                self.arrays.prepare_host(list(self.builds.values()))
+        self.sites.prepare(list(dict.fromkeys(str(a["device"]) for a in arms if "device" in a)))
+
+    def clone(self, build: Build, site: Site, writes: bool) -> datasets.Clone:
+        """Return a copy of a build's dataset on a device.
+
+        To read, there is one for all trials of the session: fifty copies of the data would take
+        longer than the measurement, and their different places on the disk would add noise
+        between arms. To write, each trial gets a fresh one, in the room of the last.
+        """
+        dataset = self._datasets[build.id]
+        if writes:
+            self._discard_written()
+            name = f"{build.id}-written"
+            self._written = datasets.Clone(
+                site.host, dataset, site.data / name, site.log and site.log / name
+            )
+            return self._written
+        kept = site.data / build.id
+        if kept not in self._clones:
+            self.progress.say(f"{build.id}: cloning the dataset")
+            log = site.log and site.log / build.id
+            self._clones[kept] = datasets.Clone(site.host, dataset, kept, log)
+        return self._clones[kept]
+
+    def _discard_written(self) -> None:
+        if self._written:
+            self._written.remove()
+            self._written = None
+
+    def run(self, trial: Trial) -> Run:
+        """Run one trial and return its record; a failure is a record too."""
+        site = self._site(trial)
+        facts = self._facts_of(site)
+        build = self.builds[str(trial.factors["server"])]
+        if site.host is not HERE:
+            build = builds.moved(build, self.cache, site.host.folder)
+        bench = Bench(
+            build=build,
+            dataset_facts=self._datasets[build.id].facts,
+            site=site,
+            clone=lambda writes: self.clone(build, site, writes),
+            place=site.host.folder / datasets.WORK / f"trial-{trial.position}",
+            base=base_settings_file(site.host.folder),
+            report=self.report,
+            journal=self._journal(trial, site),
+            say=self.progress.say,
+            mark=self.progress.mark,
+            parameters=self.parameters,
+        )
+        started = _now()
+        error = None
+        metrics: dict[str, Any] = {}
+        try:
+            metrics = finite(self.study.trial(bench, trial))
+        except (InnolabError, OSError) as failure:
+            if isinstance(failure, OSError) and failure.errno in _NO_ROOM:
+                raise InnolabError(
+                    f"The disk gave out during a trial ({failure.strerror}), which is not "
+                    "recorded. Make room and run the same again."
+                ) from None
+            error = _disk_full(site) + anonymous(str(failure)) + self._keep_failed(bench)
+            self.lost = isinstance(failure, HostLostError)
+            # The server may have died on one of them: the next trials get fresh copies.
+            self._clones.clear()
+        for stage, seconds in bench.clock.seconds.items():
+            self.clock.seconds[stage] += seconds
+        bench.note("host", facts)
+        return self._record(trial, bench, metrics, error, started)
+
+    def _journal(self, trial: Trial, site: Site) -> Journal:
+        """Return a trial's journal; only what lies on our own disk outlives a session."""
+        lasting = site.device == HOST
+        return Journal(self.report, trial.key, self.cache, lasting=lasting)
+
+    def recorded(self, trial: Trial) -> None:
+        """Forget what was kept of a trial for the case that it had not come to its end."""
+        Journal(self.report, trial.key, self.cache, lasting=False).end()
+
+    def _keep_failed(self, bench: Bench) -> str:
+        """Set a failed trial's data aside where that was asked for, and return where, in words."""
+        if not self.parameters.model_dump().get("keep_failed"):
+            return ""
+        if not bench.journal.data.exists():
+            return " Its data lay on a disk that ends with the session, so they could not be kept."
+        return f" Its data are kept in {bench.journal.keep_failed().relative_to(self.cache)}."
+
+    def _site(self, trial: Trial) -> Site:
+        """Return where a trial runs; making an array anew takes all copies with it."""
+        device = trial.factors.get("device")
+        if device is None:
+            return self.sites.plain()
+        ready = self.sites.at(str(device), trial.block)
+        if ready.array is not None and ready is not self._array:
+            self._array = ready
+            for folder in [kept for kept in self._clones if kept.is_relative_to(ready.data)]:
+                del self._clones[folder]
+            self._written = None
+        return ready
+
+    def _facts_of(self, site: Site) -> dict[str, Any]:
+        """Return what a site's host is, asked once for each device on it."""
+        folder = self.cache if site.host is HERE else site.data
+        if site.device not in self._facts:
+            self._facts[site.device] = observe.facts(site.host, folder)
+        return self._facts[site.device]
+
+    def _record(
+        self, trial: Trial, bench: Bench, metrics: dict[str, Any], error: str | None, started: str
+    ) -> Run:
+        checks: list[Any] = []
+        if error is None:
+            checks = validity.judge(
+                validity.Evidence(metrics, bench.conditions, bench.variables), self.study.checks
+            )
+        return Run(
+            schema_=SCHEMA,
+            study=self.study.name,
+            spec_sha256=self.spec_sha256,
+            scale=self.parameters.scale,
+            trial=trial.position,
+            block=trial.block,
+            factors=trial.factors,
+            metrics=metrics,
+            conditions={
+                "innolab": self._own_facts,
+                **bench.conditions,
+                "time_s": {k: round(v, 4) for k, v in bench.clock.seconds.items()},
+            },
+            checks=checks,
+            series=bench.write_series(f"series/{trial.position:04d}.parquet"),
+            status="complete" if error is None else "failed",
+            error=error,
+            started_at=started,
+            ended_at=_now(),
+        )
+
+
+def _disk_full(site: Site) -> str:
+    """Return that a site's disk is full, in words, where it is: servers tell that in many ways."""
+    if site.host is not HERE or (free := machine.free_disk_bytes(site.data)) > _FULL_BYTES:
+        return ""
+    return f"The disk of the data is full ({bytes_text(free)} free). "
+
+
+def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, Build]:
+    found = [builds.find(cache, wanted) for wanted in parameters.builds]
+    usable = {b.id: b for b in found if isinstance(b, Build)}
+    if gone := [name for name in chosen.builds if name not in usable]:
+        raise InputError(
+            f"This report was begun with {', '.join(gone)}, which this host no longer has. "
+            "Bring it back with: make setup; or move the unfinished report away."
+        )
+    return usable
+
+
+def _prefixed(progress: Progress, prefix: str) -> datasets.Say:
+    return lambda text: progress.say(prefix + text)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,195 @@
+"""A disk made of a file, whose speed the kernel's block-io controller limits. Needs root.
+
+The playbook emulated_disk makes it and takes it away; here its limits are set and read back.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from innolab.base.errors import InnolabError
+from innolab.hosts import machine, observe, tools
+from innolab.hosts.local import HERE
+from innolab.hosts.playbooks import PlaybookError, play
+from innolab.storage.profiles import Profile
+
+_RECORD = "disk.json"
+# Of the available memory: the rest is for the server, its pool and the page cache.
+_MEMORY_SHARE = 0.4
+
+
+def why_impossible() -> str | None:
+    """Return why this user cannot have emulated disks here, or None where they can be had."""
+    if os.geteuid() != 0:
+        return "loop devices, mounts and the block-io controller need root"
+    if not Path("/dev/loop-control").exists():
+        return "this kernel has no loop devices (/dev/loop-control is missing)"
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    v1 = any(kind == "cgroup" and "blkio" in options for _, _, kind, options, *_ in mounts)
+    v2 = [Path(place) for _, place, kind, *_ in mounts if kind == "cgroup2"]
+    if not v1 and not any("io" in (p / "cgroup.controllers").read_text().split() for p in v2):
+        return "no control group here limits block I/O (blkio of v1, io of v2)"
+    return None
+
+
+def backing(size_bytes: int) -> str:
+    """Return what the disk's file should lie on: memory where there is room, else the cache's disk.
+
+    Memory is faster than any profile and has no neighbours.
+    """
+    room = observe.memory_bytes(HERE)["available"] * _MEMORY_SHARE
+    return "memory" if size_bytes <= room else "disk"
+
+
+@dataclass(frozen=True)
+class EmulatedDisk:
+    """A mounted XFS on a loop device, and the control group whose processes its limits bind.
+
+    Attributes
+    ----------
+    device : major and minor number of the loop device
+    data : where it is mounted
+    cgroup : the control group's folder
+    controller : "v1" or "v2", the generation of control groups
+    facts : what a report says of it
+    """
+
+    device: str
+    data: Path
+    cgroup: Path
+    controller: str
+    facts: dict[str, Any]
+
+    @contextmanager
+    def limited(self, profile: Profile) -> Iterator[None]:
+        """Hold the processes of the control group to a profile while the block runs.
+
+        Raises
+        ------
+        InnolabError
+            Where the kernel does not take the limits.
+        """
+        self.set_limits(profile)
+        try:
+            yield
+        finally:
+            self.set_limits(None)
+
+    def set_limits(self, profile: Profile | None) -> None:
+        """Set a profile's limits, or none, and read them back."""
+        wanted = limits(profile)
+        write = _write_v1 if self.controller == "v1" else _write_v2
+        try:
+            write(self.cgroup, self.device, wanted)
+            found = read_limits(self.cgroup, self.device, self.controller)
+        except OSError as error:
+            raise InnolabError(
+                f"The kernel did not take the limits of the emulated disk: {error.strerror}. Its "
+                "block-io controller lacks throttling."
+            ) from None
+        if found != {name: value for name, value in wanted.items() if value is not None}:
+            raise InnolabError(
+                f"The kernel was asked for the limits {wanted} and has {found}; nothing can be "
+                "measured on the emulated disk."
+            )
+
+
+def raise_disk(folder: Path, size_bytes: int) -> EmulatedDisk:
+    """Make an emulated disk in a folder of its own, after removing what is left of an earlier one.
+
+    Raises
+    ------
+    InnolabError
+        Where this host cannot; quotes the playbook's reason.
+    """
+    _play(
+        {
+            "state": "present",
+            "folder": str(folder),
+            "size_bytes": size_bytes,
+            "backing": backing(size_bytes),
+            "mkfs": tools.path("mkfs.xfs"),
+            "user": machine.server_user(),
+        }
+    )
+    body = json.loads((folder / _RECORD).read_text())
+    kept = ("backing", "size_bytes", "controller", "mount_options", "xfs_info")
+    return EmulatedDisk(
+        device=body["device"],
+        data=Path(body["data"]),
+        cgroup=Path(body["cgroup"]),
+        controller=body["controller"],
+        facts={name: body[name] for name in kept},
+    )
+
+
+def lower_disk(folder: Path) -> None:
+    """Take an emulated disk away with its mounts, loop device and control group, if it is there.
+
+    Raises
+    ------
+    InnolabError
+        Where something still holds it.
+    """
+    if folder.exists():
+        _play({"state": "absent", "folder": str(folder)})
+
+
+def _play(wanted: dict[str, Any]) -> None:
+    try:
+        play("emulated_disk.yml", {"emulated_disk_wanted": wanted})
+    except PlaybookError as failure:
+        raise InnolabError(
+            f"The emulated disk could not be made {wanted['state']}: {failure}"
+        ) from None
+
+
+def limits(profile: Profile | None) -> dict[str, int | None]:
+    """Return a profile's limits by the names of cgroup v2; None lifts a limit."""
+    if profile is None:
+        return dict.fromkeys(("riops", "wiops", "rbps", "wbps"))
+    return {
+        "riops": profile.read_iops,
+        "wiops": profile.write_iops,
+        "rbps": profile.read_bytes_per_s,
+        "wbps": profile.write_bytes_per_s,
+    }
+
+
+_V1_FILES = {
+    "riops": "blkio.throttle.read_iops_device",
+    "wiops": "blkio.throttle.write_iops_device",
+    "rbps": "blkio.throttle.read_bps_device",
+    "wbps": "blkio.throttle.write_bps_device",
+}
+
+
+def _write_v1(cgroup: Path, device: str, wanted: dict[str, int | None]) -> None:
+    for name, file in _V1_FILES.items():
+        (cgroup / file).write_text(f"{device} {wanted[name] or 0}")
+
+
+def _write_v2(cgroup: Path, device: str, wanted: dict[str, int | None]) -> None:
+    words = [f"{name}={'max' if value is None else value}" for name, value in wanted.items()]
+    (cgroup / "io.max").write_text(f"{device} {' '.join(words)}")
+
+
+def read_limits(cgroup: Path, device: str, controller: str) -> dict[str, int]:
+    """Return the limits in force on a device, by the names of cgroup v2."""
+    if controller == "v1":
+        lines = {name: (cgroup / file).read_text() for name, file in _V1_FILES.items()}
+        found = {
+            name: line.split()[1]
+            for name, text in lines.items()
+            for line in text.splitlines()
+            if line.split()[0] == device
+        }
+    else:
+        words = [line.split() for line in (cgroup / "io.max").read_text().splitlines()]
+        mine = next((rest for first, *rest in words if first == device), [])
+        found = dict(word.split("=") for word in mine)
+    return {name: int(value) for name, value in found.items() if value not in ("max", "0")}

@@ -1,0 +1,161 @@
+"""The sites of one session: every device that trials run on, on its host, made ready and measured.
+
+A device is this machine's own disk, an emulated one, or an array of real disks on a host.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from innolab.base.clock import Clock
+from innolab.hosts import machine
+from innolab.hosts.base import Host
+from innolab.hosts.local import HERE
+from innolab.storage import emulated, fio
+from innolab.storage.arrays import DATA, LOG, Arrays
+from innolab.storage.emulated import EmulatedDisk
+from innolab.storage.profiles import HOST, Calibration, profiles
+
+_DEPTH_OF_DISK = 8
+
+
+@dataclass(frozen=True)
+class Site:
+    """A device on a host, as a trial sees it.
+
+    Attributes
+    ----------
+    device : its name
+    host : where servers on it run
+    data : the folder of copies of datasets
+    log : the folder of their redo logs, where these lie on disks of their own
+    disk : the emulated disk, where it is one
+    calibration : what fio got from it, where it was asked
+    array : what was asked of an array of real disks and what there is, where it is one
+    """
+
+    device: str
+    host: Host
+    data: Path
+    log: Path | None = None
+    disk: EmulatedDisk | None = None
+    calibration: Calibration | None = None
+    array: dict[str, Any] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        return {
+            "name": self.device,
+            "calibration": self.speeds() or None,
+            "emulated": self.disk.facts if self.disk else None,
+            **({} if self.array is None else {"array": self.array}),
+        }
+
+    @property
+    def cgroup(self) -> Path | None:
+        """Return the control group whose processes its limits bind."""
+        return self.disk.cgroup if self.disk else None
+
+    def speeds(self) -> dict[str, float]:
+        """Return what fio got from it by kind of work, none where it was not asked."""
+        return {} if self.calibration is None else self.calibration._asdict()
+
+    @contextlib.contextmanager
+    def limited(self) -> Iterator[None]:
+        """Hold the servers on it to its profile while the block runs; a real one has no limit."""
+        if self.disk is None:
+            yield
+            return
+        with self.disk.limited(profiles()[self.device]):
+            yield
+
+
+class Sites:
+    """Makes devices ready when they are first asked for, and takes away what it made."""
+
+    def __init__(
+        self,
+        folder: Path,
+        emulated_bytes: int,
+        calibration_s: float,
+        arrays: Arrays | None,
+        say: Callable[[str], None],
+        clock: Clock,
+    ) -> None:
+        self._folder = folder
+        self._emulated_bytes = emulated_bytes
+        self._calibration_s = calibration_s
+        self._arrays = arrays
+        self._say = say
+        self._clock = clock
+        self._disk: EmulatedDisk | None = None
+        self._ready: dict[str, Site] = {}
+        self._arranged: tuple[str, int, Site] | None = None
+
+    def clear(self) -> None:
+        """Take the emulated disk away, and one that a killed session left."""
+        emulated.lower_disk(self._folder / "disk")
+
+    def prepare(self, devices: list[str]) -> None:
+        """Make ready what can be there all at once, which arrays of the same disks cannot."""
+        for name in devices:
+            if self._arrays is None or name not in self._arrays.known:
+                self.at(name)
+
+    def plain(self) -> Site:
+        """Return this machine's own disk, not asked for its speed."""
+        place = self._folder / "clones"
+        place.mkdir(parents=True, exist_ok=True)
+        machine.give_to_server(place)
+        return Site(HOST, HERE, place)
+
+    def at(self, device: str, block: int = 0) -> Site:
+        """Return a device, ready and calibrated; an array is made anew for each block."""
+        if self._arrays is not None and device in self._arrays.known:
+            if self._arranged is None or self._arranged[:2] != (device, block):
+                self._arranged = device, block, self._arrange(self._arrays, device)
+            return self._arranged[2]
+        if device not in self._ready:
+            self._ready[device] = self._local(device)
+        return self._ready[device]
+
+    def _local(self, device: str) -> Site:
+        if device == HOST:
+            site = self.plain()
+        else:
+            made = self._emulated()
+            site = Site(device, HERE, made.data, disk=made)
+        return self._calibrated(site)
+
+    def _emulated(self) -> EmulatedDisk:
+        if self._disk is None:
+            self._say("making the emulated disk")
+            with self._clock.stage("set-up"):
+                self._disk = emulated.raise_disk(self._folder / "disk", self._emulated_bytes)
+        return self._disk
+
+    def _arrange(self, arrays: Arrays, device: str) -> Site:
+        self._say(f"{arrays.host.name}: making {device}")
+        with self._clock.stage("arranging"):
+            facts = arrays.arrange(device)
+        log = LOG if arrays.known[device].splits else None
+        return self._calibrated(Site(device, arrays.host, DATA, log, array=facts))
+
+    def _calibrated(self, site: Site) -> Site:
+        self._say(f"calibrating {site.device}")
+        with self._clock.stage("calibration"), site.limited():
+            found = fio.calibrate(
+                site.host, site.data, site.cgroup, self._calibration_s, _depth(site)
+            )
+        return replace(site, calibration=found)
+
+
+def _depth(site: Site) -> int:
+    """Return how many operations fio should have in flight.
+
+    Random operations fall on an array's disks unevenly: of n in flight on k disks, n / (n + k - 1)
+    of the disks' speed is used where services are random, which for 32 on 8 is four fifths.
+    """
+    return fio.DEPTH if site.array is None else _DEPTH_OF_DISK * site.array["disks"]
