@@ -10,9 +10,8 @@ from benchmarks.common import build
 from innolab import studies
 from innolab.hosts import machine, pagecache, tools
 from innolab.hosts.local import HERE
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import datasets
-from innolab.record.study import check_parameters
-from innolab.run.session import base_settings_file
 
 PAIRS = 9
 
@@ -20,7 +19,7 @@ PAIRS = 9
 def against_fio(place: Path) -> tuple[list[float], list[float]]:
     """Return bytes per second of ours, eviction included, and of fio with a final fsync."""
     study = studies.find("multi-buffer-pool")
-    recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
+    recipe = study.dataset(study.check({"scale": "smoke"}))
     cache = machine.cache_folder()
     prepared = datasets.obtain(recipe, build(), cache, base_settings_file(cache), lambda _: None)
     size = sum(file.stat().st_size for file in pagecache.files_under(prepared.data))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from innolab.base.errors import InputError
 from innolab.hosts import machine
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server
-from innolab.run.session import base_settings_file
 
 MIB = 1024**2
 

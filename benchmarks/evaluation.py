@@ -22,10 +22,9 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import datasets
 from innolab.mysql.server import Server
-from innolab.record.study import check_parameters
-from innolab.run.session import base_settings_file
 from innolab.storage import emulated
 from innolab.storage.profiles import Profile
 
@@ -101,7 +100,7 @@ def told(repetitions: list[dict[str, list[float]]], arm: str) -> str:
 def main() -> None:
     """Measure, alone on this host, keep the raw values and print the rates."""
     study = studies.find("more-memory")
-    recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
+    recipe = study.dataset(study.check({"scale": "smoke"}))
     cache = machine.cache_folder()
     # The sessions' own folder: what a killed evaluation leaves there, the next session removes.
     folder = cache / datasets.WORK

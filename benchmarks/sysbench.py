@@ -12,13 +12,11 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
-from innolab.loads.trial import LOADED_PERIOD_S
+from innolab.loads.trial import LOADED_PERIOD_S, base_settings_file
 from innolab.mysql import counters, datasets
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server
 from innolab.record.series import Sampler
-from innolab.record.study import check_parameters
-from innolab.run.session import base_settings_file
 
 PAIRS = 20
 WINDOW_S = 2
@@ -46,7 +44,7 @@ def with_collectors(place: Path) -> Pairs:
 def loaded_server(place: Path) -> Iterator[tuple[Server, Workload]]:
     """Run the block with a server whose pool holds the whole table: the CPUs are the bound."""
     study = studies.find("more-memory")
-    recipe = study.dataset(check_parameters(study, {"scale": "smoke"}))
+    recipe = study.dataset(study.check({"scale": "smoke"}))
     cache = machine.cache_folder()
     prepared = datasets.obtain(recipe, build(), cache, base_settings_file(cache), lambda _: None)
     clone = datasets.Clone(HERE, prepared, place / "clone")

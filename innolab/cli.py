@@ -39,7 +39,7 @@ def list_(
     from innolab import studies
     from innolab.report import folders
 
-    for name in studies.NAMES:
+    for name in studies.names():
         if names:
             print(name)
             continue
@@ -52,28 +52,25 @@ def list_(
 
 @app.command(epilog="Example: innolab doctor")
 def doctor() -> None:
-    """Say what this host has, what it lacks, and what may disturb a measurement."""
+    """Say what this host has, what is missing, and what may disturb a measurement."""
     from innolab.run import doctor
 
     findings = doctor.examine()
     for finding in findings:
         print(f"{finding.result:8}{finding.name}: {finding.says}")
-    if any(finding.result == "lacking" for finding in findings):
-        raise InnolabError("Something is lacking; see the lines above for what to do.")
+    if any(finding.result == "missing" for finding in findings):
+        raise InnolabError("Requirements are missing; the lines above say what to do.")
 
 
 @app.command(epilog="Example: innolab plan multi-buffer-pool --scale smoke -p replicates=3")
 def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> None:
     """Print the trials in the order of their running, without running any."""
     from innolab import studies
-    from innolab.record.study import check_parameters
-    from innolab.record.study import plan as planned
-    from innolab.run import measure
+    from innolab.run.plan import prepare
 
     found = studies.find(study)
-    chosen = measure.prepare(found, check_parameters(found, _parameters(found, scale, parameter)))
-    parameters = check_parameters(found, chosen.parameters)
-    for trial in planned(found, parameters, chosen.builds):
+    chosen = prepare(found, found.check(_parameters(found, scale, parameter)))
+    for trial in found.planned(chosen):
         levels = "  ".join(f"{name}={level}" for name, level in trial.factors.items())
         print(f"{trial.position:4}  block {trial.block + 1}  {levels}")
     for name, why in {**chosen.unavailable, **chosen.missing_devices}.items():
@@ -89,33 +86,33 @@ def run(
         str | None, typer.Option(help="The report's version; else the next.")
     ] = None,
 ) -> None:
-    """Measure a study and make its report; go on where an earlier run of the same plan stopped."""
+    """Measure a study and make its report; resume an interrupted run of the same plan."""
     from innolab import studies
     from innolab.base.clock import Clock
     from innolab.hosts import machine
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
-    from innolab.record.study import check_parameters
     from innolab.report import folders
-    from innolab.run import measure
+    from innolab.run.measure import measure
+    from innolab.run.plan import prepare
     from innolab.run.progress import Shown
 
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
-    parameters = check_parameters(found, _parameters(found, scale, parameter))
-    chosen = measure.prepare(found, parameters)
+    parameters = found.check(_parameters(found, scale, parameter))
+    chosen = prepare(found, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
         folder = folders.begin(chosen, version)
-        if recorded := len(RunLog(folder / runlog.FILE).load()[0]):
-            print(f"Going on with {folder.name}, which holds {recorded} runs.", file=sys.stderr)
+        if recorded := len(RunLog(folder / runlog.FILE, found.upgrade).load()[0]):
+            print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
         with Shown() as progress:
-            runs = measure.measure(found, folder, progress, clock)
+            runs = measure(found, folder, progress, clock)
         if all(one.status == "failed" for one in runs.runs):
             raise InnolabError(
                 f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
-                f"kept in {folder}. Move it away to measure anew."
+                f"kept in {folder}. Move it away to measure again."
             )
         with clock.stage("rendering"):
             from innolab.report import manifest, render
@@ -133,12 +130,11 @@ def render_(
 ) -> None:
     """Make a new version of a report from its recorded runs with today's notebook.
 
-    Parameters that only ask of the results, as what to buy, may be given anew.
+    Parameters that only ask of the results, as what to buy, may change.
     """
     from innolab import studies
     from innolab.base.clock import Clock
     from innolab.record.plan import Plan
-    from innolab.record.runs import RunSet
     from innolab.report import folders, manifest, render
 
     clock = Clock()
@@ -146,10 +142,10 @@ def render_(
     plan = Plan.read(source)
     study = studies.find(plan.study)
     given = _parameters(study, plan.parameters["scale"], parameter)
-    folder = folders.begin_from(source, version, plan.asking(study, given))
+    folder = folders.begin_from(source, version, study.asking(plan, given))
     with clock.stage("rendering"):
         render.render(study, folder)
-    runs = RunSet.read(study, folder).runs
+    runs = study.read(folder).runs
     # The runs took their time in the source; only the rendering is new.
     time_s = manifest.read(source)["time_s"]
     rendering = round(clock.seconds["rendering"], 2)
@@ -162,7 +158,8 @@ def render_(
 def verify(
     report: ReportName,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Execute a foreign notebook, in a sandbox.")
+        bool,
+        typer.Option("--execute", help="Execute a notebook that is not the study's, in a sandbox."),
     ] = False,
     signers: Annotated[
         Path | None, typer.Option(help="Allowed signers, as ssh-keygen reads them.")
@@ -178,7 +175,7 @@ def verify(
     folder = folders.find(report)
     found = verifying.verify(folder, execute=execute, signers=signers)
     for line in [*found.notes, *found.faults]:
-        # What a stranger wrote must not steer the reader's terminal.
+        # What an unknown author wrote must not control the reader's terminal.
         print("".join(c if c.isprintable() else "?" for c in line))
     if found.faults:
         raise InnolabError(
@@ -213,7 +210,7 @@ def compare(first: ReportName, second: ReportName) -> None:
     for row in ratios:
         ratio = row["ratio"]
         print(
-            f"{row['server']:14} {row['case']:14} {row['metric']:20} "
+            f"{row['arm']:60} {row['metric']:10} "
             f"{ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
         )
     for row in changed:
@@ -311,8 +308,8 @@ def main() -> None:
         sys.exit(error.exit_status)
     except OSError as error:
         print(
-            f"A file could not be read or written: {error}. What was recorded is kept; mend that "
-            "and run the same again.",
+            f"A file could not be read or written: {error}. What was recorded is kept; fix "
+            "this and run the same command again.",
             file=sys.stderr,
         )
         sys.exit(1)
@@ -324,7 +321,8 @@ def main() -> None:
         sys.exit(2)
     except _EndedError:
         print(
-            "Interrupted. All finished runs are kept; run the same again to go on.", file=sys.stderr
+            "Interrupted. All finished runs are kept; run the same command to resume.",
+            file=sys.stderr,
         )
         sys.exit(1)
 

@@ -1,64 +1,197 @@
-"""What a notebook starts with: its study, its folder, its runs."""
+"""What a notebook works with: its study, its runs as frames, and what shows them."""
 
 import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from innolab import studies
+from innolab.analysis import stats
+from innolab.base import files
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
-from innolab.record.plan import PLAN_FILE, Plan, plan_keys
-from innolab.record.runlog import FILE, RunLog
+from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runs import RunSet
-from innolab.record.study import Study, check_parameters
-from innolab.report import folders
-from innolab.run import measure
+from innolab.report import figures, folders, shown
+from innolab.report.figures import Figure
+from innolab.report.figures import described as described
+from innolab.report.figures import forest as forest
+from innolab.report.figures import plotted as plotted
+from innolab.report.render import VERDICTS_FILE
+from innolab.report.shown import Alert, Prose, Table, Verdicts
+from innolab.report.shown import interval_text as interval_text
+from innolab.run.measure import measure, replaying
+from innolab.run.plan import prepare
 from innolab.run.progress import Shown
+from innolab.studies.study import Study
+
+table, prose = Table, Prose
 
 
-@dataclass(frozen=True)
-class Workbook:
+@dataclass
+class Book:
     """One execution of a study's notebook.
 
     Attributes
     ----------
     folder : where plan, runs and figures lie
+    runs : the recorded runs, once `measure` has been called
     """
 
     study: Study
     plan: Plan
     folder: Path
+    recorded: RunSet | None = None
 
     @property
     def servers(self) -> list[str]:
         """Return the builds that run, in the order asked for."""
         return self.plan.builds
 
-    def host_facts(self) -> dict[str, Any]:
-        """Return the facts of the host: as recorded with the first run, else as they are now."""
-        runs, _ = RunLog(self.folder / FILE).load()
-        return runs[0].conditions["host"] if runs else observe.facts(HERE, HERE.folder)
+    @property
+    def parameters(self) -> Any:
+        """Return the study's typed parameters."""
+        return self.study.check(self.plan.parameters)
 
-    def trials(self) -> int:
-        """Return the number of planned trials."""
-        return len(plan_keys(self.study, self.plan))
+    @property
+    def runs(self) -> RunSet:
+        """Return all recorded runs, with their conditions."""
+        if self.recorded is None:
+            raise InputError("Nothing is measured yet in this notebook. Run: study.measure()")
+        return self.recorded
 
-    def measure(self) -> RunSet:
-        """Run what is not recorded yet, showing progress, and return all runs."""
-        alone = contextlib.nullcontext() if measure.replaying() else machine.measuring_alone()
+    def measure(self) -> pd.DataFrame:
+        """Run what is not recorded yet, showing progress, and return the observations.
+
+        As `observations` with the study's main within-factors.
+        """
+        alone = contextlib.nullcontext() if replaying() else machine.measuring_alone()
         with alone, Shown() as progress:
-            return measure.measure(self.study, self.folder, progress, Clock())
+            self.recorded = measure(self.study, self.folder, progress, Clock())
+        return self.observations(*self.study.main)
+
+    def observations(self, *within: str) -> pd.DataFrame:
+        """Return the valid observations that have exactly these within-factors, a row each.
+
+        Columns: trial, block, factors, within-factors, metrics. Rows are in the order of servers
+        and levels, not of measuring.
+        """
+        frame = self.runs.valid.frame(*within)
+        levels: dict[str, list[Any]] = {
+            "server": list(self.servers),
+            **self.study.levels(self.parameters),
+        }
+        if frame.empty:
+            names = [*levels, *within, *self.study.metrics]
+            return pd.DataFrame(columns=["trial", "block", *names])
+        for name, order in levels.items():
+            present = set(frame[name])
+            frame[name] = pd.Categorical(frame[name], [v for v in order if v in present])
+        frame = frame.sort_values([*levels, *within, "block"], ignore_index=True)
+        texts = {name: str for name in levels if isinstance(levels[name][0], str)}
+        return frame.drop(columns="valid").astype(
+            {name: texts.get(name, type(levels[name][0])) for name in levels}
+        )
+
+    def arms(self) -> pd.DataFrame:
+        """Return a row an arm: its factors, and how many of its runs are valid, and are not."""
+        trials = self.runs.trials()
+        by = list(self.runs.runs[0].factors)
+        counted = trials.groupby(by, sort=False).valid.agg(["sum", "size"]).reset_index()
+        bad = counted["size"] - counted["sum"]
+        named = counted.rename(columns={"sum": "valid runs"}).assign(**{"not valid": bad})
+        return named.drop(columns="size").sort_values(by, ignore_index=True)
+
+    def conditions(self) -> pd.DataFrame:
+        """Return a row a complete run: factors, conditions by dotted names, server variables.
+
+        As in `build.version`, `usage.steal_share`, `variables.innodb_page_size`; `valid` says
+        whether a verdict may rest on the run.
+        """
+        runs = [run for run in self.runs.runs if run.status == "complete"]
+        levels = pd.DataFrame(
+            [{"block": run.block + 1, "valid": run.valid, **run.factors} for run in runs]
+        )
+        sets = [self.runs.variables[run.conditions["variables"]] for run in runs]
+        flat = pd.json_normalize(
+            [{**run.conditions, "variables": s} for run, s in zip(runs, sets, strict=True)]
+        )
+        return pd.concat([levels, flat], axis=1)
+
+    def published(self) -> pd.DataFrame:
+        """Return the published figures, a row each: id, case, quantity, value, unit and so on."""
+        return pd.DataFrame(self.study.published().values()).rename(columns={"pass_": "pass"})
+
+    def verdicts(self) -> Verdicts:
+        """Return every claim's verdict on every server, and keep them as verdicts.json."""
+        found = self.study.verdicts(self.plan, self.runs)
+        body = [verdict.model_dump() for verdict in found]
+        files.write(self.folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+        return Verdicts(found)
+
+    def publish(
+        self, drawn: Any, name: str, values: pd.DataFrame, *, caption: str, alt: str
+    ) -> Figure:
+        """Write a figure into the report as SVG, PNG and CSV, and return it to be shown.
+
+        Parameters
+        ----------
+        drawn : a seaborn grid, or a figure or axes of matplotlib
+        values : what is plotted; see `plotted`
+        caption, alt : what it shows in words, and its values for who cannot see it
+        """
+        picture = getattr(drawn, "figure", drawn)
+        return figures.publish(picture, name, values, caption, alt, self.folder)
+
+    def warnings(self) -> Alert | Prose:
+        """Return what a reader must know of the runs before any figure."""
+        absent = {**self.plan.unavailable, **self.plan.missing_devices}
+        return shown.warnings(self.runs, self._differing(), absent)
+
+    def checks(self) -> Table:
+        """Return each validity check with its results counted, and its worst words."""
+        return shown.checks(self.runs, self.study.checks, self._differing())
+
+    def _differing(self) -> list[str]:
+        return self.runs.undeclared_differences(self.study.variables)
+
+    def host(self) -> Table:
+        """Return the facts of the host that the servers ran on, as recorded with the first run."""
+        runs = self.runs.runs
+        away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
+        first = away or (runs[0] if runs else None)
+        return shown.host(first.conditions["host"] if first else observe.facts(HERE, HERE.folder))
+
+    def servers_that_ran(self) -> Table:
+        """Return the servers that ran, and those that are not available and why."""
+        return shown.servers(self.runs, self.plan.unavailable)
+
+    def devices(self) -> Table:
+        """Return what each device should give, and what fio got from it."""
+        return shown.devices(self.runs, self.plan.missing_devices)
+
+    def provenance(self) -> Table:
+        """Return what a reviewer needs to trace the runs."""
+        return shown.provenance(self.runs, self.plan.spec_sha256)
 
 
-def open_study(name: str, **parameters: Any) -> Workbook:
-    """Check the parameters and return the workbook of a study.
+def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
+    """Check the parameters and return the book of a study.
 
     In a report's folder it is that report's. Elsewhere, as in JupyterLab, it is the unfinished
     report of these very parameters, begun or resumed below the reports' folder; `innolab run` with
     the same parameters finishes it.
+
+    Parameters
+    ----------
+    given : the parameters by name; the notebook's globals, of which only these are looked at
 
     Raises
     ------
@@ -66,15 +199,106 @@ def open_study(name: str, **parameters: Any) -> Workbook:
         Where a parameter is wrong or this host cannot run the study.
     """
     study = studies.find(name)
-    checked = check_parameters(study, parameters)
+    known = study.parameters.model_fields
+    checked = study.check({k: v for k, v in (given or {}).items() if k in known})
+    _set_theme()
     here = Path.cwd()
     if (here / PLAN_FILE).exists():
         plan = Plan.read(here)
-        if plan.parameters != checked.model_dump():
+        if study.check(plan.parameters) != checked:
             raise InputError(
                 f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
                 f"are {checked.model_dump()}. Make them equal, or work in another folder."
             )
-        return Workbook(study, plan, here)
-    plan = measure.prepare(study, checked)
-    return Workbook(study, plan, folders.begin(plan))
+        return Book(study, plan, here)
+    plan = prepare(study, checked)
+    return Book(study, plan, folders.begin(plan))
+
+
+def _set_theme() -> None:
+    """Set the house style: readable by all common kinds of colour vision."""
+    import matplotlib
+    import seaborn
+
+    if os.environ.get("INNOLAB_REPLAY") == "1":
+        # A report is drawn without a screen; in JupyterLab figures of your own show as they do.
+        matplotlib.use("agg")
+    seaborn.set_theme(
+        style="whitegrid",
+        palette="colorblind",
+        font="DejaVu Sans",
+        rc={"axes.titlesize": 10},
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean, as seaborn's `estimator`."""
+    return figures.mean(list(values)).estimate
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % Student t interval on logarithms, as seaborn's `errorbar`.
+
+    Parameters
+    ----------
+    values : one for each restart of the server
+    """
+    found = figures.mean(list(values))
+    return found.low, found.high
+
+
+def arithmetic_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % Student t interval of an arithmetic mean, as seaborn's `errorbar`.
+
+    For shares and for what may be zero, beside `estimator="mean"`.
+    """
+    found = stats.arithmetic_mean(list(values))
+    return found.low, found.high
+
+
+def estimate(values: Sequence[float]) -> str:
+    """Return the geometric mean with its 95 % interval in words, for the cell of a table."""
+    return shown.interval_text(figures.mean(list(values))) if len(values) else ""
+
+
+def ratios(
+    runs: pd.DataFrame,
+    metric: str,
+    of: Mapping[str, Any],
+    to: Mapping[str, Any],
+    by: Sequence[str] = ("server",),
+) -> pd.DataFrame:
+    """Return the ratio of a metric at some levels to that at others, paired by block.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each combination of `by` that has both: `ratio`, `low`, `high`, `n`, and all four
+        in words as `times`.
+    """
+    keys = [*by, "block"]
+    top, bottom = (_at(runs, levels).set_index(keys)[metric] for levels in (of, to))
+    both = (top / bottom).dropna()
+    rows = []
+    for levels, values in both.groupby(level=list(by), sort=False):
+        found = stats.geometric_mean(list(values))
+        named = dict(zip(by, levels if isinstance(levels, tuple) else (levels,), strict=True))
+        ends = {"ratio": found.estimate, "low": found.low, "high": found.high, "n": found.n}
+        rows.append({**named, **ends, "times": shown.interval_text(found)})
+    return pd.DataFrame(rows, columns=[*by, "ratio", "low", "high", "n", "times"])
+
+
+def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
+    for name, level in levels.items():
+        runs = runs[runs[name] == level]
+    return runs
+
+
+def listed(words: Sequence[object]) -> str:
+    """Return words as a sentence lists them.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    texts = [str(word) for word in words]
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from innolab import studies
-from innolab.record.run import Run
-from innolab.record.study import Study, Trial, check_parameters, plan
+from innolab.record.run import SCHEMA, Run
+from innolab.studies.study import Study, Trial
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -62,35 +62,45 @@ def innolab() -> Innolab:
     return call
 
 
-def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
-    """Return a complete and valid run of a trial as the bench would record it."""
-    pages = int(trial.factors.get("buffer_pool_instances", 1))
-    metrics = {
-        "pass1_s": 2.0,
-        "pass1_rows_per_s": 5e6,
-        "pass1_mysqld_cpu_s": 2.0,
-        "pass1_kernel_cpu_s": 0.5,
-        "pass1_read_bytes": 10,
-        "pass1_pages_read": 84_418,
-        "pass1_pages_read_by_instance": [84_418 // pages] * pages,
-        "pass2_s": 1.0,
-        "pass2_rows_per_s": 1e7,
-        "pass2_mysqld_cpu_s": 1.0,
-        "pass2_kernel_cpu_s": 0.1,
-        "pass2_read_bytes": 0,
-        "pass2_pages_read": 0,
-        "pass2_pages_read_by_instance": [0] * pages,
-        "pool_kept_ratio": 0.6,
+def made_observations(instances: int = 1) -> list[dict[str, Any]]:
+    """Return what two passes of a scan give."""
+    first = {
+        "pass": 1,
+        "seconds": 2.0,
+        "rows_per_s": 5e6,
+        "cpu_s": 2.0,
+        "kernel_cpu_s": 0.5,
+        "read_bytes": 10,
+        "pages_read": 84_418,
     }
+    second = {
+        "pass": 2,
+        "seconds": 1.0,
+        "rows_per_s": 1e7,
+        "cpu_s": 1.0,
+        "kernel_cpu_s": 0.1,
+        "read_bytes": 0,
+        "pages_read": 0,
+    }
+    by_instance = [
+        {"pass": row["pass"], "instance": i, "instance_pages_read": row["pages_read"] // instances}
+        for row in (first, second)
+        for i in range(instances)
+    ]
+    return [first, second, *by_instance, {"pool_kept_ratio": 0.6}]
+
+
+def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
+    """Return a complete and valid run of a trial as a session would record it."""
     body = {
-        "schema_": 1,
+        "schema_": SCHEMA,
         "study": study.name,
         "spec_sha256": "0" * 64,
         "scale": "quick",
         "trial": trial.position,
         "block": trial.block,
         "factors": trial.factors,
-        "metrics": metrics,
+        "observations": made_observations(int(trial.factors.get("instances", 1))),
         "conditions": made_conditions(),
         "checks": [],
         "series": None,
@@ -124,10 +134,8 @@ def made_conditions() -> dict[str, Any]:
             },
             "emulated": {"backing": "memory"},
         },
-        "sysbench": {
-            "read_only": {"intervals": [], "errors": 0, "reconnects": 0, "cpu_share": 0.2}
-        },
-        "steady": {"read_only": {"reached": True, "waited_s": 2, "drifts": {"tps": 0.01}}},
+        "loads": [{"label": "read_only", "errors": 0, "reconnects": 0, "cpu_share": 0.2}],
+        "steady": [{"label": "read_only", "reached": True, "waited_s": 2, "drifts": {"tps": 0.01}}],
         "table": {
             "format": "compressed",
             "key_block_kib": 4,
@@ -160,4 +168,4 @@ def made_variables() -> dict[str, str]:
 
 def planned(study: Study, builds: list[str], **parameters: Any) -> list[Trial]:
     """Return the trials of a plan on builds that need not exist."""
-    return plan(study, check_parameters(study, parameters), builds)
+    return study.plan(study.check(parameters), builds)

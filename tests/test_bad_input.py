@@ -23,9 +23,7 @@ from innolab.base.provenance import own_facts
 from innolab.hosts import inventory, machine, playbooks
 from innolab.record import journal, runlog
 from innolab.record.plan import PLAN_FILE, Plan
-from innolab.record.runlog import RunLog, Session
-from innolab.record.runs import RunSet
-from innolab.record.study import check_parameters
+from innolab.record.runlog import RunLog, SessionStart
 from innolab.report import folders, manifest
 
 REPORT = sorted((ROOT / "reports" / "multi-buffer-pool").iterdir())[-1]
@@ -140,8 +138,8 @@ def test_a_damaged_plan_is_told(folder: Path, damage: bytes) -> None:
 
     def read() -> None:
         plan = Plan.read(folder)
-        check_parameters(STUDY, plan.parameters)
-        plan.sha256(STUDY)
+        STUDY.check(plan.parameters)
+        STUDY.plan_sha256(plan)
 
     _told(read)
 
@@ -154,9 +152,9 @@ def test_a_damaged_manifest_is_told(folder: Path, damage: bytes) -> None:
 
 
 def _lines() -> list[str]:
-    """A log as today's innolab writes it: a session and two of the report's runs."""
-    runs, _ = RunLog(REPORT / runlog.FILE).load()
-    session = Session(
+    """A log as today's innolab writes it: a session, two of the report's runs, an older one."""
+    runs = STUDY.read(REPORT).runs
+    session = SessionStart(
         began_at="2026-01-31T00:00:00Z",
         plan_sha256="0" * 64,
         claims_sha256="0" * 64,
@@ -168,6 +166,8 @@ def _lines() -> list[str]:
         {"schema": 1, "session": session.model_dump(mode="json")},
         *(run.body() for run in runs[:2]),
     ]
+    # And one of the schema before, which is read too.
+    bodies.append(json.loads((REPORT / runlog.FILE).read_text().splitlines()[2]))
     return [json.dumps({**body, "before": "0" * 64}) for body in bodies]
 
 
@@ -192,7 +192,7 @@ def _damaged_log(draw: st.DrawFn) -> bytes:
 
 
 def _read_log(folder: Path) -> None:
-    log = RunLog(folder / runlog.FILE)
+    log = RunLog(folder / runlog.FILE, STUDY.upgrade)
     entries, _ = log.entries()
     runlog.faults(entries)
     runlog.by_session(entries)
@@ -218,7 +218,7 @@ def test_a_damaged_set_of_runs_is_told(folder: Path, data: st.DataObject) -> Non
         log = data.draw(_damaged_log())
     (folder / "variables" / _VARIABLES.name).write_bytes(variables)
     (folder / runlog.FILE).write_bytes(log)
-    _told(lambda: RunSet.read(STUDY, folder))
+    _told(lambda: STUDY.read(folder))
 
 
 _JOURNAL = json.dumps(
@@ -329,7 +329,7 @@ def test_several_hosts_are_not_one() -> None:
 
 # Parameters -----------------------------------------------------------------------------------
 
-_NAMES = [name for study in studies.NAMES for name in studies.find(study).parameters.model_fields]
+_NAMES = [name for study in studies.names() for name in studies.find(study).parameters.model_fields]
 _TEXTS = [
     *("2026-99-99", "0b_", "!!bool x", "!!int ''", "!!binary x", ".nan", ".inf", "-.inf", "*a"),
     *("{a: 1, a: 2}", "[a]: b", "{? [a] : b}", '"\\0"', '["\\ud800"]', '{"\\ud800": 1}', "<<: 1"),
@@ -343,7 +343,7 @@ _TEXTS = [
 
 @_examples(800)
 @given(
-    st.sampled_from(studies.NAMES),
+    st.sampled_from(studies.names()),
     st.sampled_from(_NAMES) | st.text(max_size=8),
     st.sampled_from(_TEXTS)
     | st.text(max_size=60)
@@ -354,7 +354,7 @@ def test_a_hostile_parameter_is_told(name: str, parameter: str, text: str) -> No
     study = studies.find(name)
 
     def read() -> None:
-        check_parameters(study, cli._parameters(study, "quick", [f"{parameter}={text}"]))
+        study.check(cli._parameters(study, "quick", [f"{parameter}={text}"]))
 
     _told(read)
 
@@ -386,10 +386,10 @@ _VALUES_BY_NAME: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", _VALUES_BY_NAME)
 def test_a_hostile_value_is_shown_short(name: str) -> None:
     value = _VALUES_BY_NAME[name]()
-    for study in map(studies.find, studies.NAMES):
+    for study in map(studies.find, studies.names()):
         for field in study.parameters.model_fields:
             with pytest.raises(InputError) as refusal:
-                check_parameters(study, {field: value})
+                study.check({field: value})
             assert len(str(refusal.value)) < 2000
 
 

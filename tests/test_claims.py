@@ -1,17 +1,21 @@
 """Verdicts follow from intervals, and published values from the data file."""
 
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import made_run, planned
+from conftest import ROOT, made_run, planned
 
-from innolab import studies, tables
-from innolab.analysis import claims
-from innolab.analysis.stats import Interval
+from innolab import studies
+from innolab.analysis.claims import Claim, claims_of, published_value
+from innolab.analysis.stats import Interval, geometric_mean, student_quantile
+from innolab.analysis.verdicts import Verdict, blocks_needed, decide, verdicts
+from innolab.base.errors import InputError
 from innolab.record.run import Run
-from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
-from innolab.record.study import Study, Trial, check_parameters
+from innolab.report import shown
+from innolab.studies.study import Study, Trial
 
 _INF = math.inf
 VARIABLES: dict[str, dict[str, str]] = {"0123456789abcdef": {}}
@@ -33,11 +37,11 @@ VARIABLES: dict[str, dict[str, str]] = {"0123456789abcdef": {}}
 def test_a_verdict_follows_from_the_interval(
     low: float, high: float, claim: tuple[float, float], verdict: str
 ) -> None:
-    assert claims.decide(Interval((low + high) / 2, low, high, 5), *claim)[0] == verdict
+    assert decide(Interval((low + high) / 2, low, high, 5), *claim)[0] == verdict
 
 
 def test_published_ratios_are_those_of_the_seed() -> None:
-    values = {c.id: claims.published_value("multi-buffer-pool", c) for c in _claims()}
+    values = _published("multi-buffer-pool")
     assert values["F2-disk-8v128M"] == pytest.approx(1.95, abs=0.005)
     assert values["F2-disk-1v128M"] == pytest.approx(1.24, abs=0.005)
     assert values["F5"] == pytest.approx(9.3, abs=0.05)
@@ -45,65 +49,57 @@ def test_published_ratios_are_those_of_the_seed() -> None:
 
 
 def test_published_pages_by_instance_add_up_to_the_pages_read() -> None:
-    figures = claims.published("multi-buffer-pool")
+    figures = studies.find("multi-buffer-pool").published()
     parts = [figures[f"instance-{i}-pages"].value for i in range(8)]
     assert sum(parts) == figures["debug-2G-8-pass1-pages"].value
     assert max(abs(p / (sum(parts) / 8) - 1) for p in parts) == pytest.approx(0.0193, abs=0.0001)
 
 
-def test_every_claim_names_cases_and_metrics_that_the_study_has(study: Study) -> None:
+def test_every_claim_is_estimated_where_its_arms_ran(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
-    for claim in _claims():
+    found = {v.claim: v for v in _verdicts(study, runs)}
+    for claim in study.claims():
         if claim.measure is not None:
-            found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {})
-            assert next(v for v in found if v.claim == claim.id).n == 3, claim.id
+            assert found[claim.id].n == 3, claim.id
 
 
-def test_every_claim_on_memory_names_arms_that_quick_has_and_metrics_that_they_give() -> None:
-    study = studies.find("more-memory")
-    arms = study.arms(check_parameters(study, {}), "x")
-    measured = {(arm["case"], f"{arm['load']}_tps") for arm in arms}
-    for claim in claims.claims("more-memory"):
-        assert claim.measure is not None
-        for case in (claim.measure["of"], claim.measure["to"]):
-            assert (case, claim.measure["ratio"]) in measured, f"{claim.id}: {case}"
-
-
-def test_claims_on_inserts_speak_of_arms_and_metrics_that_there_are() -> None:
-    name = "compressed-insert"
+@pytest.mark.parametrize("name", ["more-memory", "compressed-insert", "raid-comparison"])
+def test_every_claim_names_arms_that_quick_has(name: str) -> None:
     study = studies.find(name)
-    arms = {arm["case"] for arm in study.arms(check_parameters(study, {}), "mysql-9.7")}
-    [kept] = (claims.DATA.parent / "reports" / name).glob("*/runs.jsonl")
-    metrics = {metric for run in RunLog(kept).load()[0] for metric in run.metrics}
-    for claim in claims.claims(name):
-        measure = claim.measure or {}
-        assert {measure["of"], measure.get("to", measure["of"])} <= arms, claim.id
-        named = {measure.get(key) for key in ("ratio", "mean", "to_metric")} - {None}
-        assert named <= metrics, claim.id
-    heads = {claim.id.split("-")[0] for claim in claims.claims(name)}
+    arms = [vars(arm) for arm in study.arms(study.check({}), "mysql-9.7")]
+    for claim in study.claims():
+        for side in claim.sides:
+            at = {k: v for k, v in side.items() if k not in study.within}
+            assert sum(at.items() <= arm.items() for arm in arms) == 1, claim.id
+
+
+def test_claims_on_inserts_speak_of_metrics_that_the_reference_has() -> None:
+    study = studies.find("compressed-insert")
+    runs = study.read(ROOT / "reports" / "compressed-insert" / "2026-11-22-1").runs
+    metrics = {name for run in runs for row in run.observations for name in row}
+    assert {claim.measure.metric for claim in study.claims() if claim.measure} <= metrics
+    heads = {claim.id.split("-")[0] for claim in study.claims()}
     assert heads == {"C1", "C2", "C3", "C4", "C5", "H5", "H6"}
 
 
 def test_a_claim_says_itself_what_it_means_that_no_run_has_its_metric() -> None:
     study = studies.find("compressed-insert")
     trials = planned(study, ["mysql-5.6.24"], replicates=2)
-    runs = RunSet(
-        study, [made_run(study, t, metrics={"late_per_s": 5.0}) for t in trials], VARIABLES
-    )
-    found = {v.claim: v for v in claims.verdicts(runs, ["mysql-5.6.24"], {})}
+    late = [{"span": "late", "per_s": 5.0}]
+    runs = [made_run(study, t, observations=late) for t in trials]
+    found = {v.claim: v for v in _verdicts(study, runs, "mysql-5.6.24")}
     assert "the disk never surged" in found["C4-host"].reason
     assert "servers up to 5.6 have none" in found["H6-pages-host"].reason
     assert found["H6-rows-host"].estimate == 1.0
 
 
 def test_published_values_on_memory_are_those_of_the_seeds() -> None:
-    study = "more-memory"
-    values = {c.id: claims.published_value(study, c) for c in claims.claims(study)}
+    values = _published("more-memory")
     assert values["A2-ro"] == 2.6
     assert values["A3-fusionio-rw"] == 5
     assert values["B1-ro"] == pytest.approx(3.030, abs=0.0005)
     assert values["B1-rw"] == pytest.approx(2.996, abs=0.0005)
-    heads = {c.id.split("-")[0] for c in claims.claims(study)}
+    heads = {claim.split("-")[0] for claim in values}
     assert heads == {"A1", "A2", "A3", "A4", "A5", "A6", "B1", "B2", "H1", "H2", "H3", "H4"}
 
 
@@ -114,37 +110,37 @@ def test_a_pool_that_has_not_settled_contradicts_nothing(pages: float, verdict: 
     runs = []
     for trial in planned(study, ["x"], replicates=3):
         if trial.factors["load"] == "read_only":
-            case = str(trial.factors["case"])
-            slow = case == "raid10-8x15k/special/0.5A"
-            metrics = {
-                "read_only_tps": (500.0 if slow else 1000.0) + trial.block,
-                "read_only_pages_read_per_tx": pages if "/special/" in case else 13.0,
+            special = trial.factors["distribution"] == "special"
+            slow = special and trial.factors["pool_ratio"] == 0.5
+            row = {
+                "tps": (500.0 if slow else 1000.0) + trial.block,
+                "pages_read_per_tx": pages if special else 13.0,
             }
-            runs.append(made_run(study, trial, metrics=metrics))
-    [h3] = [
-        v for v in claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {}) if v.claim == "H3"
-    ]
+            runs.append(made_run(study, trial, observations=[row]))
+    [h3] = [v for v in _verdicts(study, runs) if v.claim == "H3"]
     assert h3.verdict == verdict
     assert ("had not settled" in h3.reason) == (verdict == "inconclusive")
 
 
 def test_every_claim_of_the_study_is_there() -> None:
-    heads = {claim.id.split("-")[0] for claim in _claims()}
+    heads = {claim.split("-")[0] for claim in _published("multi-buffer-pool")}
     assert heads == {"F1", "F2", "F3", "F4", "F5", "H8", "H10"}
 
 
 def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -> None:
     wrong = [{"check": "debug build", "result": "invalid", "says": "this is a debug build"}]
     runs = [made_run(study, t, checks=wrong) for t in planned(study, ["x"], replicates=3)]
-    found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {})
+    found = _verdicts(study, runs)
     assert {v.verdict for v in found} == {"not-run"}
     assert any("this is a debug build" in v.reason for v in found)
-    assert "INVALID" in repr(tables.doubts(RunSet(study, runs, VARIABLES)))
+    said = shown.warnings(RunSet(runs, VARIABLES), [], {})
+    assert isinstance(said, shown.Alert)
+    assert said.lines[0] == "Not valid: 15 of 15 runs of x. No verdict rests on them."
 
 
 def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: Study) -> None:
     def run(trial: Trial) -> Run:
-        digest = 16 * ("b" if trial.factors["case"] == "2G-8" else "a")
+        digest = 16 * ("b" if trial.factors["instances"] == 8 else "a")
         conditions = made_run(study, trial).conditions
         return made_run(study, trial, conditions={**conditions, "variables": digest})
 
@@ -153,35 +149,117 @@ def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: S
         16 * "a": {"innodb_io_capacity": "2000"},
         16 * "b": {"innodb_io_capacity": "200"},
     }
-    found = claims.verdicts(RunSet(study, runs, sets), ["x"], {})
+    found = _verdicts(study, runs, variables=sets)
     assert {v.verdict for v in found} == {"not-run"}
     assert all("innodb_io_capacity" in v.reason for v in found)
 
 
 def test_a_cold_ratio_is_doubted_where_equal_runs_cost_the_kernel_unequally(study: Study) -> None:
     def run(trial: Trial, kernel_s: float) -> Run:
-        metrics = made_run(study, trial).metrics
-        return made_run(study, trial, metrics={**metrics, "pass1_kernel_cpu_s": kernel_s})
+        first, *rest = made_run(study, trial).observations
+        return made_run(study, trial, observations=[{**first, "kernel_cpu_s": kernel_s}, *rest])
 
     trials = planned(study, ["x"], replicates=3)
-    even = RunSet(study, [run(t, 0.5) for t in trials], VARIABLES)
-    uneven = RunSet(study, [run(t, 0.2 + 0.6 * t.block) for t in trials], VARIABLES)
-    assert not any(v.caveat for v in claims.verdicts(even, ["x"], {}))
-    doubted = {v.claim for v in claims.verdicts(uneven, ["x"], {}) if v.caveat}
+    even = _verdicts(study, [run(t, 0.5) for t in trials])
+    uneven = _verdicts(study, [run(t, 0.2 + 0.6 * t.block) for t in trials])
+    assert not any(v.caveat for v in even)
+    doubted = {v.claim for v in uneven if v.caveat}
     assert doubted == {
         "F1-disk-8v1", "F1-disk-1v256M", "F2-disk-8v128M", "F2-disk-1v128M", "H8-disk",
     }  # fmt: skip
-    assert "Read with care" in repr(tables.answer(claims.verdicts(uneven, ["x"], {})))
+    assert "†" in shown.Verdicts(uneven)._repr_html_()
 
 
 def test_a_build_that_could_not_be_had_has_verdicts_that_say_so(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=2)]
-    found = claims.verdicts(RunSet(study, runs, VARIABLES), ["x"], {"gone": "no apt on this host"})
+    found = _verdicts(study, runs, unavailable={"gone": "no apt on this host"})
     of_gone = [v for v in found if v.server == "gone"]
-    assert len(of_gone) == len(_claims())
+    assert len(of_gone) == len(study.claims())
     assert {v.verdict for v in of_gone} == {"not-run"}
     assert all("no apt on this host" in v.reason for v in of_gone)
 
 
-def _claims() -> list[claims.Claim]:
-    return claims.claims("multi-buffer-pool")
+def test_what_would_decide_is_the_number_of_blocks_at_the_same_spread() -> None:
+    """With the needed blocks the half-width falls below the distance to the bound, not before."""
+    values = [1.0, 1.3, 1.1]
+    found = geometric_mean(values)
+    needed = blocks_needed(found, 1.0, _INF)
+    assert decide(found, 1.0, _INF)[0] == "inconclusive"
+    assert needed is not None
+    spread = math.log(found.high / found.low) / 2 * math.sqrt(3) / student_quantile(0.95, 2)
+    for n, decides in ((needed, True), (needed - 1, False)):
+        half = spread * student_quantile(0.95, n - 1) / math.sqrt(n)
+        assert (half < math.log(found.estimate)) is decides
+    assert blocks_needed(Interval(1.0, 0.9, 1.1, 5), 1.0, _INF) is None
+    assert blocks_needed(Interval(1.0, math.nan, math.nan, 1), 2.0, _INF) is None
+
+
+_FACTORS = {"server": ["x"], "path": ["scan", "lookup"], "ratio": {"A": 1.0}, "pass": [1, 2]}
+_ARMS = [{"server": "", "path": path, "ratio": 1.0} for path in ("scan", "lookup")]
+_CLAIM = """
+- id: G1
+  says: "a ({each})"
+  stands: published
+  compare: {metric: seconds, of: {path: lookup}, to: {path: scan}}
+  where: {ratio: A}
+  each: {pass: [1, 2]}
+  holds: {at_least: 3}
+"""
+
+
+def _read(folder: Path, text: str) -> list[Claim]:
+    (folder / "claims.yml").write_text(text)
+    return claims_of(folder / "claims.yml", _FACTORS, {"seconds"}, _ARMS)
+
+
+def test_a_claim_is_repeated_for_each_level_and_names_are_resolved(tmp_path: Path) -> None:
+    one, two = _read(tmp_path, _CLAIM)
+    assert (one.id, one.says, two.id) == ("G1-1", "a (1)", "G1-2")
+    assert one.sides[0] == {"ratio": 1.0, "pass": 1, "path": "lookup"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("path: scan", "pth: scan", "'pth' is no factor of the study; the factors are: server"),
+        ("path: scan", "path: walk", "path has no level 'walk'; its levels are: scan, lookup"),
+        ("{ratio: A}", "{ratio: B}", "ratio has no level 'B'; its levels are: A"),
+        ("metric: seconds", "metric: tps", "'tps' is no metric of the study; the metrics are:"),
+        ("to: {path: scan}", "to: {}", "ratio 1.0 leaves 2 arms"),
+        ("holds:", "hold:", "(a claim may have: id, says"),
+        ("  holds: {at_least: 3}", "", "has to say when it holds"),
+        ("compare:", "mean: {metric: seconds}\n  compare:", "one of compare, mean, largest"),
+        ("stands: published", "stands: perhaps", "'published', 'corrected'"),
+        ("[1, 2]", "7", "the claim cannot be used"),
+    ],
+)
+def test_a_malformed_claim_is_refused_with_its_line(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        _read(tmp_path, "# A comment.\n" + _CLAIM.replace(old, new))
+    assert f"{tmp_path / 'claims.yml'}, line 3" in str(caught.value)
+    assert said in str(caught.value)
+
+
+def _verdicts(
+    study: Study,
+    runs: list[Run],
+    server: str = "x",
+    variables: dict[str, dict[str, str]] = VARIABLES,
+    **options: Any,
+) -> list[Verdict]:
+    return verdicts(
+        study.claims(),
+        study.published(),
+        RunSet(runs, variables, study.within),
+        [server],
+        declared=study.variables,
+        doubts=study.doubts,
+        **options,
+    )
+
+
+def _published(name: str) -> dict[str, float | None]:
+    study = studies.find(name)
+    return {claim.id: published_value(study.published(), claim) for claim in study.claims()}

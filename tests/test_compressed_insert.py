@@ -14,31 +14,31 @@ import pytest
 from conftest import BIN, ROOT, Innolab
 
 from innolab import studies
-from innolab.analysis import curves, growth
+from innolab.analysis import curves
 from innolab.base.errors import InputError
 from innolab.record import journal
 from innolab.record.journal import Checkpoint, Journal
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
-from innolab.record.study import check_parameters
-from innolab.studies import compressed_insert as study
+from innolab.studies.compressed_insert import growth, study
+from innolab.studies.study import Arm
 
 _NAME = "compressed-insert"
 
 
 def _parameters(**given: Any) -> Any:
-    return check_parameters(studies.find(_NAME), given)
+    return studies.find(_NAME).check(given)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
 def test_a_scale_keeps_the_seeds_ratios(scale: str) -> None:
     parameters = _parameters(scale=scale)
-    knee = study.knee_bytes(parameters)
-    assert knee == pytest.approx(study.rows_per_mrow(parameters) * 70 * 5e9 / 70e6)
+    knee = parameters.knee_bytes
+    assert knee == pytest.approx(parameters.rows_per_mrow * 70 * 5e9 / 70e6)
     for name, ratio in (("4G", 4 / 5), ("8G", 8 / 5)):
-        asked = study.settings(parameters, {"pool_ratio": study.POOLS[name]}, {})
+        asked = study.settings(parameters, Arm(pool=name), {})
         assert asked["innodb_buffer_pool_size"] / knee == pytest.approx(ratio, rel=0.01)
-    assert study.rows_of(_parameters(scale="paper")) == 200_000_000
+    assert _parameters(scale="paper").table_rows == 200_000_000
 
 
 def test_segments_are_whole_statements_and_all_the_rows() -> None:
@@ -46,14 +46,14 @@ def test_segments_are_whole_statements_and_all_the_rows() -> None:
     sizes = study.segments_of(parameters, "auto")
     assert len(sizes) == 4
     assert all(size % 7 == 0 for size in sizes)
-    assert sum(sizes) == study.rows_of(parameters) == 99_995 + 7
+    assert sum(sizes) == parameters.table_rows == 99_995 + 7
     assert study.segments_of(parameters, "shuffled") == [sum(sizes)]
 
 
 def test_an_old_server_has_no_arms_with_compressed_pages() -> None:
     parameters = _parameters()
     formats = {
-        build: {arm["format"] for arm in study.arms(parameters, build)}
+        build: {arm.format for arm in study.STUDY.arms(parameters, build)}
         for build in ("mysql-5.6.24", "mysql-9.7", "mysqld-5.7.44", "mysqld-8.0.36")
     }
     assert "page" not in formats["mysql-5.6.24"]
@@ -63,8 +63,8 @@ def test_an_old_server_has_no_arms_with_compressed_pages() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"key_block_kib": 3}, "'key_block_kib' is 3 but is none of 1, 2, 4, 8 and 16"),
-        ({"page_kib": 32}, "'page_kib' is 32 but is none of 4, 8 and 16"),
+        ({"key_block_kib": 3}, "'key_block_kib' is 3 but should be 1, 2, 4, 8 or 16"),
+        ({"page_kib": 32}, "'page_kib' is 32 but should be 4, 8 or 16"),
         ({"key_block_kib": 8, "page_kib": 4}, "KEY_BLOCK_SIZE 8 is larger than a page of 4 KiB"),
         ({"devices": ["floppy"]}, "names 'floppy'"),
         ({"random_share": 1.5}, "'random_share'"),
@@ -85,7 +85,7 @@ class _Build:
 def test_a_build_without_partitioning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study.builds, "lacks", lambda _build, names: sorted(names))
     assert "without partitioning" in str(study.refuses(_Build("5.6.10")))  # type: ignore[arg-type]
-    # Since 8.0 InnoDB partitions by itself, and the server has no such part to name.
+    # Since 8.0 InnoDB itself partitions, and the server has no such part to name.
     assert study.refuses(_Build("9.7.4")) is None  # type: ignore[arg-type]
 
 
@@ -114,8 +114,8 @@ def test_bins_between_samples_share_them_by_straight_lines() -> None:
     assert found["t_s"] == pytest.approx([2.0] * 15)
 
 
-def _grown(rates: list[float]) -> dict[str, Any]:
-    """Return the metrics of a table whose 13 bins of 10 rows went in at these rates."""
+def _grown(rates: list[float]) -> list[dict[str, Any]]:
+    """Return the observations of a table whose 13 bins of 10 rows went in at these rates."""
     counters = dict.fromkeys(
         ("device_read_bytes", "device_written_bytes", "device_reads", "device_writes",
          "host_busy_s", "host_iowait_s", "mysqld_cpu_s", "redo_bytes", "host_total_s"), 0.0
@@ -135,15 +135,16 @@ def _grown(rates: list[float]) -> dict[str, Any]:
 
 
 def test_spans_and_knee_are_in_millions_of_the_originals_rows() -> None:
-    found = _grown([100.0] * 7 + [40.0, 40.0] + [20.0] * 4)
-    assert found["early_per_s"] == pytest.approx(100)
-    assert found["middle_per_s"] == pytest.approx(40)
-    assert found["late_per_s"] == pytest.approx(20)
+    rows = _grown([100.0] * 7 + [40.0, 40.0] + [20.0] * 4)
+    spans = {row["span"]: row["per_s"] for row in rows if "span" in row}
+    assert spans == pytest.approx({"early": 100, "middle": 40, "late": 20})
+    assert [row["mrows"] for row in rows if "mrows" in row] == list(range(10, 131, 10))
+    found = rows[-1]
     assert found["fall_ratio"] == pytest.approx(0.2)
     assert found["knee_found"] == 1
     assert found["knee_mrows"] == pytest.approx(70, abs=6)
     assert found["compress_failed_ratio"] == 0.25
-    flat = _grown([100.0] * 13)
+    flat = _grown([100.0] * 13)[-1]
     assert (flat["knee_found"], flat["knee_mrows"]) == (0, 130.0)
 
 
@@ -180,15 +181,15 @@ def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
 
 def test_a_damaged_journal_is_told(folder: Path) -> None:
     (folder / journal.FILE).write_text('{"trial": "a", "pl')
-    with pytest.raises(InputError, match="Remove it, and the trial"):
+    with pytest.raises(InputError, match="Remove it, and its trial"):
         Journal(folder, "a", folder, lasting=True).checkpoint()
 
 
 def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None:
-    journal = Journal(folder, "a", folder, lasting=True)
-    journal.begin()
-    kept = journal.keep_failed()
-    journal.end()
+    begun = Journal(folder, "a", folder, lasting=True)
+    begun.begin()
+    kept = begun.keep_failed()
+    begun.end()
     journal.clear_orphans(folder)
     assert kept.exists()
 
@@ -258,7 +259,10 @@ def test_a_killed_run_goes_on_at_its_last_segment(env: dict[str, str], innolab: 
     assert first.conditions["pieces"]["resumed_at_rows"] >= reached > 0
     assert first.valid
     assert [c.result for c in first.checks if c.check == "in one piece"] == ["warn"]
-    assert sum(one["rows"] for one in first.conditions["segments"]) == study.ROWS["smoke"]
+    assert (
+        sum(one["rows"] for one in first.conditions["segments"])
+        == _parameters(scale="smoke").table_rows
+    )
     assert all(run.conditions["pieces"]["resumed_at_rows"] == 0 for run in others)
     report = Path(done.stdout.splitlines()[-1]).parent
     assert not (report / journal.FILE).exists()

@@ -1,74 +1,78 @@
 """The model of a study's runs: fitted on three arms, tested on the others; what it says to buy."""
 
-from typing import Any
-
+import pandas as pd
 import pytest
-from conftest import made_conditions, made_run, planned
 
-from innolab import studies
 from innolab.analysis import cache_misses
 from innolab.analysis.queueing import Device, Model
-from innolab.record.runs import RunSet
-from innolab.record.study import check_parameters
-from innolab.studies import forecast
+from innolab.studies.more_memory import forecast
+from innolab.studies.more_memory.study import POOL_RATIOS, STUDY, MemoryParameters
 
-STUDY = studies.find("more-memory")
 _TRUE = Model(cpu_tps=3000.0, threads=16, reads=20.0, miss_cpu_s=1e-5)
-_SPEED = {"raid10-8x15k": 1600.0, "x25-e": 15_000.0, "fusionio-320": 42_000.0, "host": 60_000.0}
+_ROWS = 2_000_000
+_SPEED = {"raid10-8x15k": 1600.0, "x25-e": 15_000.0, "fusionio-320": 42_000.0,
+          "cap-2000": 2000.0, "host": 60_000.0}  # fmt: skip
 
 
-def _runs(without: str = "") -> RunSet:
-    """Return runs whose throughput is exactly that of a model with known constants."""
-    made = []
-    for trial in planned(STUDY, ["x"], replicates=1):
-        device, case = str(trial.factors["device"]), str(trial.factors["case"])
-        if case == without or trial.factors["load"] == "read_write":
-            continue
-        speed = Device(_SPEED.get(device, 2000.0), 1e9)
-        ratio = float(trial.factors["pool_ratio"])
-        miss = cache_misses.miss_ratio(str(trial.factors["distribution"]), ratio, 20_000, 2_000_000)
-        conditions = made_conditions()
-        conditions["device"] = {
-            "name": device,
-            "calibration": {"read_per_s": speed.read_per_s, "write_per_s": speed.write_per_s},
-            "emulated": None,
-        }
-        conditions["dataset"] = {"rows": 2_000_000}
-        conditions["sysbench"]["read_only"]["intervals"] = [{"threads": 16}]
-        metrics: dict[str, Any] = {"read_only_tps": _TRUE.tps(miss, speed)}
-        made.append(made_run(STUDY, trial, metrics=metrics, conditions=conditions))
-    return RunSet(STUDY, made, {"0123456789abcdef": {}})
+def _forecasts(
+    without: tuple[str, str] | None = None, fast: float = 42_000.0
+) -> list[forecast.Forecast]:
+    """Return models of runs whose throughput is exactly that of one with known constants."""
+    speeds = {name: Device(read, 1e9) for name, read in {**_SPEED, "fusionio-320": fast}.items()}
+    absent = (without[0], POOL_RATIOS[without[1]]) if without else None
+    rows = []
+    for arm in STUDY.arms(MemoryParameters(), "x"):
+        uniform = arm.distribution == "uniform"
+        if arm.load == "read_only" and not (uniform and (arm.device, arm.pool_ratio) == absent):
+            miss = cache_misses.miss_ratio(arm.distribution, arm.pool_ratio, 20_000, _ROWS)
+            rows.append({**vars(arm), "tps": _TRUE.tps(miss, speeds[arm.device])})
+    return forecast.forecasts(pd.DataFrame(rows), speeds, _ROWS, 16)
 
 
 def test_planted_constants_are_found_and_held_out_arms_predicted() -> None:
-    [found] = forecast.forecasts(_runs(), ["x"])
+    [found] = _forecasts()
+    assert (found.server, found.load) == ("x", "read_only")
     assert found.model.reads == pytest.approx(20, rel=0.01)
     assert found.model.miss_cpu_s == pytest.approx(1e-5, rel=0.02)
-    assert max(abs(error) for error in found.log_errors) < 0.01
+    assert found.arms[found.arms.held_out].log_error.abs().max() < 0.01
 
 
 def test_no_arm_is_both_fitted_on_and_tested() -> None:
-    [found] = forecast.forecasts(_runs(), ["x"])
-    fitted = {arm.case for arm in found.fitted}
-    held = {arm.case for arm in found.held}
-    assert len(fitted) == 3
-    assert len(held) > 12
-    assert not fitted & held
-    assert found.plateau not in held
+    [found] = _forecasts()
+    assert found.arms.fitted.sum() == 3
+    assert found.arms.held_out.sum() > 12
+    assert not (found.arms.fitted & found.arms.held_out).any()
+    ceiling = found.arms.query("device == 'fusionio-320' and pool_ratio > 1.2")
+    assert len(ceiling) == 1
+    assert not ceiling.held_out.any()
+    assert set(found.arms[found.arms.held_out].distribution) > {"uniform"}
+    assert len(found.errors) < found.arms.held_out.sum(), "skewed access is not predicted"
 
 
 def test_without_an_arm_of_the_fit_there_is_no_model() -> None:
-    assert forecast.forecasts(_runs("raid10-8x15k/uniform/2C"), ["x"]) == []
-    assert forecast.forecasts(_runs("fusionio-320/uniform/22/18"), ["x"]) == []
+    assert _forecasts(("raid10-8x15k", "2C")) == []
+    assert _forecasts(("fusionio-320", "22/18")) == []
 
 
-def test_devices_of_one_speed_tell_no_constants_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_SPEED, "fusionio-320", 1600.0)
-    assert forecast.forecasts(_runs(), ["x"]) == []
+def test_without_runs_there_is_no_model() -> None:
+    runs = pd.DataFrame(columns=["server", "device", "load", "distribution", "pool_ratio", "tps"])
+    assert forecast.forecasts(runs, forecast.calibrated(pd.DataFrame()), _ROWS, 16) == []
+
+
+def test_devices_of_one_speed_tell_no_constants_apart() -> None:
+    assert _forecasts(fast=1600.0) == []
+
+
+def test_a_device_calibrated_twice_has_the_geometric_mean() -> None:
+    names = ["device.name", "device.calibration.read_per_s", "device.calibration.write_per_s"]
+    twice = pd.DataFrame([("a", 100.0, 10.0), ("a", 400.0, 10.0), ("b", 5.0, 5.0)], columns=names)
+    found = forecast.calibrated(twice)
+    assert found["a"].read_per_s == pytest.approx(200)
+    assert found["b"].write_per_s == pytest.approx(5)
 
 
 def test_a_gain_is_less_certain_than_its_parts_and_of_the_same_sign() -> None:
-    [found] = forecast.forecasts(_runs(), ["x"])
+    [found] = _forecasts()
     slow, fast = (forecast.profiled(name) for name in ("raid10-8x15k", "fusionio-320"))
     gain = found.gain((0.32, fast), (0.32, slow))
     assert gain.estimate == pytest.approx(found.tps(0.32, fast) / found.tps(0.32, slow))
@@ -76,12 +80,12 @@ def test_a_gain_is_less_certain_than_its_parts_and_of_the_same_sign() -> None:
 
 
 def test_the_options_are_the_originals_own_example_and_have_prices_where_known() -> None:
-    asked = check_parameters(STUDY, {"price_memory_gb": 5, "price_devices": {"fusionio-320": 3000}})
-    chosen = {option.name: option for option in forecast.options(asked)}
-    assert chosen["twice the memory: 64 GB"].price == 160
-    assert chosen["twice the memory: 64 GB"].x_ratio == 0.64
-    assert chosen["memory for all data: 100 GB"].price == 340
-    assert chosen["a faster device: 1 x fusionio-320"].price == 3000
-    assert chosen["a faster device: 4 x x25-e"].price is None
-    assert chosen["both: 64 GB and 1 x fusionio-320"].price == 3160
-    assert not any("cap-2000" in name for name in chosen), "no device that can be bought"
+    asked = MemoryParameters(price_memory_gb=5, price_devices={"fusionio-320": 3000})
+    chosen = forecast.options(asked).set_index("option")
+    assert chosen.price["twice the memory: 64 GB"] == 160
+    assert chosen.x_ratio["twice the memory: 64 GB"] == 0.64
+    assert chosen.price["memory for all data: 100 GB"] == 340
+    assert chosen.price["a faster device: 1 x fusionio-320"] == 3000
+    assert pd.isna(chosen.price["a faster device: 4 x x25-e"])
+    assert chosen.price["both: 64 GB and 1 x fusionio-320"] == 3160
+    assert not chosen.index.str.contains("cap-2000").any(), "no device that can be bought"

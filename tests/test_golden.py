@@ -6,9 +6,7 @@ import pytest
 from conftest import ROOT
 
 from innolab import studies
-from innolab.analysis import claims
 from innolab.record.plan import Plan
-from innolab.record.runs import RunSet
 
 REFERENCES = sorted((ROOT / "tests" / "fixtures" / "verdicts").glob("*.json"))
 
@@ -17,8 +15,8 @@ REFERENCES = sorted((ROOT / "tests" / "fixtures" / "verdicts").glob("*.json"))
 def test_verdicts_estimates_and_intervals_are_those_of_the_references(golden) -> None:
     report = ROOT / "reports" / golden.stem / "2026-11-22-1"
     plan = Plan.read(report)
-    runs = RunSet.read(studies.find(golden.stem), report)
-    found = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
+    study = studies.find(golden.stem)
+    found = study.verdicts(plan, study.read(report))
     judged = [
         [v.claim, v.server, v.verdict, v.published, v.estimate, v.low, v.high, v.n] for v in found
     ]

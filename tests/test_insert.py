@@ -16,17 +16,15 @@ import pytest
 from scipy.stats import spearmanr
 
 from innolab import studies
-from innolab.analysis import validity
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.loads import insert, sysbench
 from innolab.loads.insert import Load
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, ServerError
-from innolab.record.study import check_parameters
-from innolab.run.session import base_settings_file
-from innolab.studies import compressed_insert
+from innolab.studies.study import Arm
 
 OLD, TODAY = "mysql-5.6.24", "mysql-9.7"
 TABLE = f"{sysbench.SCHEMA}.{insert.TABLE}"
@@ -51,11 +49,8 @@ def build(request: pytest.FixtureRequest) -> Build:
 def running(build: Build, reports: Path) -> Iterator[Server]:
     """A server with the study's settings at its smallest scale, and an empty schema."""
     study = studies.find("compressed-insert")
-    parameters = check_parameters(study, {"scale": "smoke"})
-    assert isinstance(parameters, compressed_insert.InsertParameters)
-    settings = compressed_insert.settings(
-        parameters, {"pool_ratio": compressed_insert.POOLS["4G"]}, {}
-    )
+    parameters = study.check({"scale": "smoke"})
+    settings = study.settings(parameters, Arm(pool="4G"), {})
     base = base_settings_file(machine.cache_folder())
     data = reports / f"inserts-{build.id}"
     server.initialize(build, data, base, study.dataset(parameters).made_with)
@@ -208,12 +203,12 @@ RIGHT = {
 
 @pytest.mark.parametrize("form", _FORMATS)
 def test_a_table_as_asked_has_no_fault(form: str) -> None:
-    assert validity.row_format_faults(form, 4, [RIGHT[form]] * 3) == ""
+    assert insert.faults(form, 4, [RIGHT[form]] * 3) == ""
 
 
 @pytest.mark.parametrize("asked, made", list(itertools.permutations(_FORMATS, 2)))
 def test_a_table_of_another_format_has_faults(asked: str, made: str) -> None:
-    assert validity.row_format_faults(asked, 4, [RIGHT[made]] * 3)
+    assert insert.faults(asked, 4, [RIGHT[made]] * 3)
 
 
 @pytest.mark.parametrize(
@@ -228,9 +223,7 @@ def test_a_table_of_another_format_has_faults(asked: str, made: str) -> None:
     ],
 )
 def test_a_fault_of_one_partition_is_named(form: str, change: dict[str, Any], named: str) -> None:
-    wrong = validity.row_format_faults(
-        form, 4, [RIGHT[form], {**RIGHT[form], **change}, RIGHT[form]]
-    )
+    wrong = insert.faults(form, 4, [RIGHT[form], {**RIGHT[form], **change}, RIGHT[form]])
     assert named in wrong
     assert "partition 0" not in wrong
     assert "partition 2" not in wrong
@@ -249,7 +242,7 @@ def test_a_fresh_file_too_large_for_its_compressed_pages_is_named() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_another_number_of_partitions_is_a_fault(number: int) -> None:
-    wrong = validity.row_format_faults("plain", 4, [RIGHT["plain"]] * number)
+    wrong = insert.faults("plain", 4, [RIGHT["plain"]] * number)
     assert wrong == f"{number} partitions instead of 3"
 
 

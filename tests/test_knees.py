@@ -1,28 +1,32 @@
 """Points found on a curve: where a planted knee is, and nothing where there is none."""
 
+import pandas as pd
 import pytest
-from conftest import made_run, planned
 
-from innolab import studies
-from innolab.record.runs import RunSet
-from innolab.studies import knees
-
-STUDY = studies.find("more-memory")
+from innolab.analysis import stats
+from innolab.studies.more_memory import knees
+from innolab.studies.more_memory.study import STUDY, MemoryParameters
 
 
-def _runs(plateau_from: float) -> RunSet:
+def _runs(plateau_from: float) -> pd.DataFrame:
     """Return runs of which throughput is 100 / (1 - x) below a plateau of 2000, and that beyond."""
-    made = []
-    for trial in planned(STUDY, ["x"], replicates=3):
-        x = float(trial.factors["pool_ratio"])
-        tps = 2000.0 if x >= plateau_from else min(2000.0, 100 / max(1 - x, 0.01))
-        if trial.factors["load"] == "read_only":
-            made.append(made_run(STUDY, trial, metrics={"read_only_tps": tps}))
-    return RunSet(STUDY, made, {"0123456789abcdef": {}})
+    rows = []
+    for block in (1, 2, 3):
+        for arm in STUDY.arms(MemoryParameters(), "x"):
+            x = arm.pool_ratio
+            tps = 2000.0 if x >= plateau_from else min(2000.0, 100 / max(1 - x, 0.01))
+            if arm.load == "read_only":
+                rows.append({**vars(arm), "block": block, "tps": tps})
+    return pd.DataFrame(rows)
+
+
+def _found(runs: pd.DataFrame) -> dict[str, stats.Interval]:
+    points = knees.points(runs, 2.6).query("device == 'raid10-8x15k'")
+    return {str(name): stats.geometric_mean(list(of.value)) for name, of in points.groupby("point")}
 
 
 def test_a_planted_knee_is_found() -> None:
-    at = knees.found(_runs(1.0), "x", "raid10-8x15k", "read_only", 2.6)
+    at = _found(_runs(1.0))
     assert 0.9 < at["A"].estimate <= 1.0
     assert at["slowdown"].estimate > 1.5
     assert at["C"].estimate == pytest.approx(2000 / 150)
@@ -31,9 +35,20 @@ def test_a_planted_knee_is_found() -> None:
 
 
 def test_a_curve_that_never_falls_so_far_has_no_such_point() -> None:
-    at = knees.found(_runs(0.0), "x", "raid10-8x15k", "read_only", 2.6)
+    at = _found(_runs(0.0))
     assert set(at) == {"C"}
     assert at["C"].estimate == pytest.approx(1)
+
+
+def test_skewed_access_is_no_part_of_a_curve() -> None:
+    runs = _runs(1.0)
+    uniform = runs[runs.distribution == "uniform"]
+    assert len(uniform) < len(runs)
+    assert knees.points(runs, 2.6).equals(knees.points(uniform, 2.6))
+
+
+def test_without_runs_there_is_no_point() -> None:
+    assert knees.points(_runs(1.0).iloc[:0], 2.6).empty
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from innolab.hosts import machine
 
 def test_one_process_measures_at_a_time_and_the_other_is_told_who() -> None:
     with machine.measuring_alone():
-        code = "from innolab import machine\nwith machine.measuring_alone(): pass"
+        code = "from innolab.hosts import machine\nwith machine.measuring_alone(): pass"
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert other.returncode
         assert f"process {os.getpid()}" in other.stderr
@@ -25,7 +25,7 @@ def test_one_process_measures_at_a_time_and_the_other_is_told_who() -> None:
 
 def test_the_right_ends_with_a_killed_process() -> None:
     code = (
-        "import os, signal\nfrom innolab import machine\n"
+        "import os, signal\nfrom innolab.hosts import machine\n"
         "with machine.measuring_alone(): os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9

@@ -23,10 +23,9 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
-from innolab.record.study import check_parameters
-from innolab.run import measure
+from innolab.run import plan
 from innolab.storage import emulated, fio, profiles
-from innolab.studies import more_memory
+from innolab.studies.study import Arm
 
 pytestmark = pytest.mark.integration
 needs_root = pytest.mark.skipif(
@@ -77,30 +76,30 @@ def _report(done: "subprocess.CompletedProcess[str]") -> Path:
 
 
 def test_the_sweep_has_every_level_that_the_claims_need() -> None:
-    arms = STUDY.arms(check_parameters(STUDY, {}), "b")
-    ratios = {arm["pool_ratio"] for arm in arms if arm["device"] == "raid10-8x15k"}
+    arms = STUDY.arms(STUDY.check({}), "b")
+    ratios = {arm.pool_ratio for arm in arms if arm.device == "raid10-8x15k"}
     c, a = 6 / 18, 1.0
     wanted = [2 / 18, c, 1.6 * c, 2 * c, 2.5 * c, 2.6 * c, 3.5 * c, 3.6 * c, 0.9 * a, a, 22 / 18]
     assert {round(x, 6) for x in wanted} <= ratios
-    assert {arm["distribution"] for arm in arms} == {"uniform", "special", "pareto", "zipf"}
+    assert {arm.distribution for arm in arms} == {"uniform", "special", "pareto", "zipf"}
     # 15k is a member of arrays, not what a database lies on; capped writes are another study's.
     others = {"15k", "cap-write-20mb"}
-    assert {arm["device"] for arm in arms} == {*profiles.profiles(), "host"} - others
+    assert {arm.device for arm in arms} == {*profiles.profiles(), "host"} - others
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
 def test_a_scale_changes_sizes_and_no_ratio(scale: str) -> None:
-    parameters = check_parameters(STUDY, {"scale": scale})
-    table = more_memory.rows_of(parameters) * 247
-    arm = {"load": "read_only", "pool_ratio": 1 / 3}
-    asked = more_memory.settings(parameters, arm, {"data_bytes": table})
+    parameters = STUDY.check({"scale": scale})
+    table = parameters.table_rows * 247
+    arm = Arm(load="read_only", pool_ratio=1 / 3)
+    asked = STUDY.settings(parameters, arm, {"data_bytes": table})
     assert asked["innodb_buffer_pool_size"] / table == pytest.approx(1 / 3, rel=0.03)
 
 
 @pytest.mark.parametrize("device", [*profiles.profiles(), "host"])
 def test_every_device_can_be_tried_alone_at_smoke(device: str) -> None:
-    parameters = check_parameters(STUDY, {"scale": "smoke", "devices": [device]})
-    loads = {arm["load"] for arm in STUDY.arms(parameters, "b")}
+    parameters = STUDY.check({"scale": "smoke", "devices": [device]})
+    loads = {arm.load for arm in STUDY.arms(parameters, "b")}
     assert loads == {"read_only", "read_write"} or device == "fusionio-320"
 
 
@@ -109,7 +108,7 @@ def test_the_plan_that_is_printed_is_the_one_that_runs(
 ) -> None:
     done = innolab("plan", "more-memory", "--scale", "smoke", "-p", "devices=host,x25-e", **env)
     assert done.returncode == 0, done.stderr
-    assert "host/uniform/C" in done.stdout
+    assert "device=host  load=read_only  distribution=uniform" in done.stdout
     assert "x25-e" not in done.stdout
 
 
@@ -221,10 +220,10 @@ def test_more_threads_than_connections_fail_with_the_servers_words(
     ("given", "says"),
     [
         ("devices=floppy", "the devices are raid10-8x15k"),
-        ("devices=host,host", "names a device twice"),
+        ("devices=host,host", "names each one once"),
         ("rows=5", "greater than or equal to 100000"),
         ("threads=0", "greater than or equal to 1"),
-        ("buy_device=host", "none of the profiles"),
+        ("buy_device=host", "the devices are raid10-8x15k"),
         ("rows=900000000", "of memory"),
     ],
 )
@@ -302,6 +301,6 @@ def test_a_disk_that_cannot_be_made_is_told_in_words(folder: Path) -> None:
 def test_devices_that_need_root_are_left_out_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulated, "why_impossible", lambda: "no root")
     study: Any = SimpleNamespace(devices=STUDY.devices, arrays=STUDY.arrays)
-    parameters, missing = measure._usable_devices(study, check_parameters(STUDY, {}))
+    parameters, missing = plan._usable_devices(study, STUDY.check({}))
     assert parameters.model_dump()["devices"] == ["host"]
     assert set(missing.values()) == {"no root"}

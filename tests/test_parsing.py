@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from innolab.base import parsing
-from innolab.figures import svg
+from innolab.report import svg
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from conftest import made_run, planned
 
 from innolab.base.errors import InnolabError
 from innolab.record import runlog
-from innolab.record.run import Run, finite
-from innolab.record.runlog import RunLog, Session
+from innolab.record.run import Run
+from innolab.record.runlog import RunLog, SessionStart
 from innolab.record.runs import RunSet, behaviour, store_variables
-from innolab.record.study import Study
+from innolab.studies.study import Study
 
 
-def _session() -> Session:
-    return Session(
+def _session() -> SessionStart:
+    return SessionStart(
         began_at=datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC),
         plan_sha256="1" * 64,
         claims_sha256="2" * 64,
@@ -92,30 +92,42 @@ def test_sessions_have_their_runs_and_those_of_an_older_innolab_stand_alone(log:
 def test_runs_of_another_spec_or_scale_are_refused(study: Study, change: dict[str, str]) -> None:
     one, two = planned(study, ["x"])[:2]
     with pytest.raises(InnolabError, match="cannot be compared"):
-        RunSet(study, [made_run(study, one), made_run(study, two, **change)], {})
+        RunSet([made_run(study, one), made_run(study, two, **change)], {})
 
 
 def test_a_trial_twice_is_refused(study: Study) -> None:
     run = made_run(study, planned(study, ["x"])[0])
     with pytest.raises(InnolabError, match="twice"):
-        RunSet(study, [run, run], {})
+        RunSet([run, run], {})
 
 
 def test_pairs_keep_to_blocks_that_have_both(study: Study) -> None:
     trials = planned(study, ["x"], replicates=3)
     runs = [
-        made_run(study, t, metrics={"pass1_s": 10.0 * (t.block + 1)})
+        made_run(study, t, observations=[{"pass": 1, "seconds": 10.0 * (t.block + 1)}])
         for t in trials
-        if not (t.block == 1 and t.factors["case"] == "2G-8")
+        if not (t.block == 1 and t.factors["instances"] == 8)
     ]
-    top, bottom = RunSet(study, runs, {}).pairs("pass1_s", {"case": "2G-8"}, {"case": "2G-1"})
+    cold = {"pool": "2G", "pass": 1}
+    top, bottom = RunSet(runs, {}, study.within).pairs(
+        "seconds", {**cold, "instances": 8}, {**cold, "instances": 1}
+    )
     assert top == bottom == [10.0, 30.0]
 
 
+def test_observations_of_other_within_factors_are_other_quantities(study: Study) -> None:
+    runs = RunSet([made_run(study, t) for t in planned(study, ["x"])], {}, study.within)
+    assert len(runs.frame("pass")) == 2 * len(runs.runs)
+    assert set(runs.frame("pass").columns) >= {"pool", "pass", "seconds"}
+    assert "instance" not in runs.frame("pass")
+    assert len(runs.frame()) == len(runs.runs)
+    assert set(runs.frame("pass", "instance").instance) == set(range(8))
+    with pytest.raises(InnolabError, match="several arms"):
+        runs.values("seconds", **{"pool": "2G", "pass": 1})
+
+
 def test_a_variable_that_differs_beside_the_factors_is_found(study: Study) -> None:
-    one, two = (
-        t for t in planned(study, ["x"], replicates=1) if t.factors["case"].startswith("2G")
-    )
+    one, two = (t for t in planned(study, ["x"], replicates=1) if t.factors["pool"] == "2G")
     conditions = made_run(study, one).conditions
     runs = [
         made_run(study, one, conditions={**conditions, "variables": "a" * 16}),
@@ -123,9 +135,8 @@ def test_a_variable_that_differs_beside_the_factors_is_found(study: Study) -> No
     ]
     same = {"innodb_buffer_pool_instances": "1", "innodb_page_cleaners": "1"}
     other = {"innodb_buffer_pool_instances": "8", "innodb_page_cleaners": "4"}
-    assert RunSet(study, runs, {"a" * 16: same, "b" * 16: other}).undeclared_differences() == [
-        "innodb_page_cleaners"
-    ]
+    found = RunSet(runs, {"a" * 16: same, "b" * 16: other})
+    assert found.undeclared_differences(study.variables) == ["innodb_page_cleaners"]
 
 
 def test_no_place_of_the_host_is_kept_among_the_variables(tmp_path: Path) -> None:
@@ -134,8 +145,3 @@ def test_no_place_of_the_host_is_kept_among_the_variables(tmp_path: Path) -> Non
     digest = store_variables(tmp_path, kept)
     assert store_variables(tmp_path, kept) == digest
     assert [p.stem for p in (tmp_path / "variables").iterdir()] == [digest]
-
-
-def test_a_metric_that_is_no_number_is_refused() -> None:
-    with pytest.raises(InnolabError, match="pass1_s"):
-        finite({"pass1_s": float("nan")})

@@ -17,11 +17,12 @@ from typing import Any
 
 import nbformat
 import pytest
+from conftest import ROOT
 
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, tools
-from innolab.report import folders, recompute, render, sandbox
+from innolab.report import folders, leftovers, recompute, render, sandbox
 
 STUDY = "multi-buffer-pool"
 LIMIT_S = 300
@@ -56,6 +57,9 @@ def hostile(place: Path, code: str) -> Path:
     own = nbformat.read(render.source_of(studies.find(STUDY)), as_version=4)
     own.cells = [c for c in own.cells if "parameters" in c.metadata.get("tags", [])]
     assert own.cells
+    # A report has verdicts, of whatever kind.
+    verdicts = "import pathlib\npathlib.Path('verdicts.json').write_text('[]')\n"
+    own.cells.append(nbformat.v4.new_code_cell(verdicts))
     own.cells.append(nbformat.v4.new_code_cell(code))
     source = place / "stranger.ipynb"
     nbformat.write(own, source)
@@ -180,7 +184,7 @@ def found() -> Iterator[dict[str, Any]]:
         copy = Path(place) / "copy" / source.name
         copy.mkdir(parents=True)
         folders.copy_recorded(source, copy)
-        project = str(render.NOTEBOOKS.parent)
+        project = str(ROOT)
         writes = [
             "/x", "/etc/x", "/usr/x", "/dev/x", "/report/x", "/source/x", "/var/tmp/x",
             f"{sys.prefix}/x", f"{project}/innolab/x", "plan.json", "runs.jsonl", "variables/x",
@@ -219,7 +223,7 @@ def test_it_sees_nothing_of_its_host(found: dict[str, Any]) -> None:
     needed = {
         sys.prefix,
         sys.base_prefix,
-        str(render.NOTEBOOKS),
+        str(ROOT / "notebooks"),
         str(Path(sys.executable).resolve()),
     }
     for home, names in found["homes"].items():
@@ -312,7 +316,7 @@ def running() -> list[str]:
 def test_it_is_stopped_when_it_fills_the_disk(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "_MOST_LEFT_BYTES", 64 * 2**20)
+    monkeypatch.setattr(leftovers, "MOST_LEFT_BYTES", 64 * 2**20)
     code = "import time\nopen('large', 'wb').write(bytes(2**27))\ntime.sleep(7200)\n"
     with pytest.raises(InnolabError, match="wrote more than"):
         sandbox.replay(STUDY, recorded, hostile(recorded.parent, code), LIMIT_S)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from innolab.hosts import machine
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, ServerError
-from innolab.run.session import base_settings_file
 
 pytestmark = pytest.mark.integration
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from conftest import planned
 
-from innolab.base.errors import InputError
-from innolab.record.study import Study, check_parameters
+from innolab import studies
+from innolab.base.errors import InnolabError, InputError
+from innolab.studies.study import Arm, Study
 
 
 def test_every_block_holds_every_arm_once_in_an_order_of_its_own(study: Study) -> None:
@@ -26,14 +27,42 @@ def test_the_order_depends_on_the_seed_alone(study: Study) -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
 def test_a_scale_changes_sizes_and_no_ratio(study: Study, scale: str) -> None:
-    parameters = check_parameters(study, {"scale": scale})
-    rows = study.spec(parameters)["rows"]
-    original = check_parameters(study, {"scale": "paper"})
+    parameters, original = (study.check({"scale": name}) for name in (scale, "paper"))
+
+    def pool_bytes(of: Any, arm: Arm) -> int:
+        return int(study.settings(of, arm, {})["innodb_buffer_pool_size"])
+
     for arm, paper in zip(study.arms(parameters, "x"), study.arms(original, "x"), strict=True):
-        ratio = int(arm["buffer_pool_bytes"]) / rows
-        assert ratio == int(paper["buffer_pool_bytes"]) / study.spec(original)["rows"]
-        if arm["buffer_pool_instances"] == 8:
-            assert int(arm["buffer_pool_bytes"]) >= 2**30, "below it servers use one instance"
+        ratio = pool_bytes(parameters, arm) / parameters.table_rows
+        assert ratio == pool_bytes(original, paper) / original.table_rows
+        if arm.instances == 8:
+            assert pool_bytes(parameters, arm) >= 2**30, "below it servers use one instance"
+
+
+def test_the_digest_of_a_plan_follows_from_what_is_measured() -> None:
+    study = studies.find("more-memory")
+
+    def digest(**given: Any) -> str:
+        return study.spec_sha256(study.check(given))
+
+    same: list[dict[str, Any]] = [
+        {"seed": 1}, {"replicates": 9}, {"builds": ["x"]}, {"buy_data_gb": 5.0},
+        {"rows": 2_000_000},
+    ]  # fmt: skip
+    other: list[dict[str, Any]] = [
+        {"scale": "smoke"}, {"threads": 3}, {"rows": 300_000}, {"devices": ["host"]},
+        {"flush_log_at_trx_commit": 1},
+    ]  # fmt: skip
+    assert {digest(**given) for given in same} == {digest()}
+    assert len({digest(), *(digest(**given) for given in other)}) == 1 + len(other)
+
+
+def test_what_a_trial_gives_must_be_declared_and_finite(study: Study) -> None:
+    assert study.observation({"pass": 1, "seconds": 2.0}) == {"pass": 1, "seconds": 2.0}
+    with pytest.raises(InnolabError, match="'minutes' is no within-factor and no metric"):
+        study.observation({"pass": 1, "minutes": 2.0})
+    with pytest.raises(InnolabError, match="seconds is nan"):
+        study.observation({"pass": 1, "seconds": float("nan")})
 
 
 @pytest.mark.parametrize(
@@ -45,7 +74,7 @@ def test_a_scale_changes_sizes_and_no_ratio(study: Study, scale: str) -> None:
         ({"replicates": "3"}, "'replicates' is '3'"),
         ({"seed": 1.5}, "'seed' is 1.5"),
         ({"builds": []}, "'builds' is []"),
-        ({"builds": ["a", "a"]}, "each build once"),
+        ({"builds": ["a", "a"]}, "each one once"),
         ({"rows": 7}, "'rows' is 7"),
         ({"rows": 10**15}, "'rows' is 1000000000000000"),
         ({"rows": 6_000_000}, "multiple of 5,000,000"),
@@ -53,5 +82,5 @@ def test_a_scale_changes_sizes_and_no_ratio(study: Study, scale: str) -> None:
 )
 def test_a_wrong_parameter_is_named(study: Study, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError) as caught:
-        check_parameters(study, given)
+        study.check(given)
     assert named in str(caught.value)

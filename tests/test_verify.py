@@ -22,12 +22,10 @@ from conftest import ROOT
 
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
-from innolab.figures import svg
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.record.runlog import RunLog, Session
-from innolab.record.study import check_parameters
-from innolab.report import companions, folders, manifest, recompute, render, same
+from innolab.record.runlog import RunLog, SessionStart
+from innolab.report import companions, folders, manifest, recompute, render, same, svg
 from innolab.report.verify import _sealed, verify
 
 Body = dict[str, Any]
@@ -54,16 +52,16 @@ def _seal(report: Path, render_it: bool = True) -> None:
 
 def _bound(report: Path) -> None:
     """Write the runs of an older innolab as today's writes them: in one session, line by line."""
-    log = RunLog(report / _RUNS)
-    runs, _ = log.load()
     plan = Plan.read(report)
     study = studies.find(plan.study)
-    parameters = check_parameters(study, plan.parameters)
+    log = RunLog(report / _RUNS, study.upgrade)
+    runs, _ = log.load()
+    parameters = study.check(plan.parameters)
     log.path.unlink()
     log.begin(
-        Session(
+        SessionStart(
             began_at=datetime.datetime.fromisoformat(runs[0].started_at),
-            plan_sha256=plan.sha256(study),
+            plan_sha256=study.plan_sha256(plan),
             claims_sha256="0" * 64,
             trials=len(runs),
             blocks=study.blocks(parameters),
@@ -106,7 +104,7 @@ def _rewritten(report: Path, change: Callable[[list[Body]], None]) -> None:
     runs = [{k: v for k, v in body.items() if k != "before"} for body in lines[1:]]
     change(runs)
     log.path.unlink()
-    log.begin(Session.model_validate(session["session"]))
+    log.begin(SessionStart.model_validate(session["session"]))
     for body in runs:
         log.append(Run.from_body(body))
 
@@ -116,8 +114,8 @@ def _swap_arms(runs: list[Body]) -> None:
     for block in {run["block"] for run in runs}:
         one, other = (
             next(r for r in runs if r["block"] == block and r["factors"]["server"] == "mysql-9.7"
-                 and r["factors"]["case"] == case)
-            for case in ("2G-8", "128M-1")
+                 and (r["factors"]["pool"], r["factors"]["instances"]) == case)
+            for case in (("2G", 8), ("128M", 1))
         )  # fmt: skip
         one["factors"], other["factors"] = other["factors"], one["factors"]
         one["trial"], other["trial"] = other["trial"], one["trial"]
@@ -141,14 +139,18 @@ def _overlapping(runs: list[Body]) -> None:
 def _faster(runs: list[Body]) -> None:
     """Halve the time of a pass, and what follows from it."""
     for run in runs:
-        if run["factors"]["case"] == "2G-8":
-            run["metrics"]["pass1_s"] /= 2
-            run["metrics"]["pass1_rows_per_s"] *= 2
+        if run["factors"]["instances"] == 8:
+            run["observations"][0]["seconds"] /= 2
+            run["observations"][0]["rows_per_s"] *= 2
+
+
+def _second(run: Body) -> Body:
+    return next(row for row in run["observations"] if row.get("pass") == 2 and "seconds" in row)
 
 
 def _slower(runs: list[Body]) -> None:
     for run in runs:
-        run["metrics"]["pass2_s"] *= 1.5
+        _second(run)["seconds"] *= 1.5
 
 
 def _zero_digest(runs: list[Body]) -> None:
@@ -174,7 +176,7 @@ def _kinder_check(runs: list[Body]) -> None:
 
 def _pages(runs: list[Body]) -> None:
     for run in runs:
-        run["metrics"]["pass2_pages_read"] = 0
+        _second(run)["pages_read"] = 0
 
 
 def _without_a_block(runs: list[Body]) -> None:
@@ -198,7 +200,7 @@ _OF_RUNS: dict[str, tuple[Callable[[list[Body]], None], str]] = {
     "one arm has another base setting": (_another_base, "innodb_io_capacity"),
     "one run on another dataset": (_another_dataset, "dataset rows is 5000000"),
     "a condition that its check forbids": (_kinder_check, "checks of trial"),
-    "pages read that its instances do not add up to": (_pages, "pass2_pages_read"),
+    "pages read that its instances do not add up to": (_pages, "its pages_read"),
     "a block cut off": (_without_a_block, "are not those of the plan"),
     "a run left out": (_failed_ones_dropped, "are not those of the plan"),
 }
@@ -208,7 +210,7 @@ _OF_RUNS: dict[str, tuple[Callable[[list[Body]], None], str]] = {
 def test_runs_that_were_edited_are_found_by_what_contradicts_them(
     report: Path, attack: str
 ) -> None:
-    """Whether all was rendered anew makes no difference: this is found before any of it is read."""
+    """Whether all was rendered again makes no difference: this is found before it is read."""
     change, says = _OF_RUNS[attack]
     _rewritten(report, change)
     _seal(report, render_it=False)
@@ -256,7 +258,7 @@ def test_a_cell_that_divides_by_ten_is_found_and_shown(report: Path) -> None:
     def divide(cells: list[Any]) -> None:
         cell = next(c for c in cells if "measure()" in "".join(c["source"]))
         cell["source"] = "".join(cell["source"]).replace(
-            "book.measure()", "book.measure()\nfor run in runs.runs: run.metrics['pass1_s'] /= 10"
+            "study.measure()", "study.measure()\nruns['seconds'] /= 10"
         )
 
     _a_cell(report, divide)
@@ -344,13 +346,13 @@ def test_a_series_doubled_is_found(
     _doubled(report, of_time)
     found = companions.series_faults(study, report)
     assert found
-    assert all("0007" in fault or "trial 7:" in fault for fault in found)
+    assert all("0007" in fault or "trial 7" in fault for fault in found)
 
 
 def test_a_series_that_was_edited_is_a_fault_of_its_report(report: Path) -> None:
     _doubled(report, of_time=False)
     _seal(report, render_it=False)
-    assert any("0007" in fault or "trial 7:" in fault for fault in verify(report).faults)
+    assert any("0007" in fault or "trial 7" in fault for fault in verify(report).faults)
 
 
 def _variables(report: Path) -> None:
@@ -495,7 +497,7 @@ def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
     """The seal alone finds them: 2,000 changes over all studies and all kinds of files."""
     drawn = random.Random(11)
     kinds: dict[str, int] = {}
-    for study in studies.NAMES:
+    for study in studies.names():
         report = tmp_path / study / sound(study).name
         shutil.copytree(sound(study), report)
         body = manifest.read(report)

@@ -7,22 +7,42 @@ whole session with care.
 
 import csv
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from innolab.analysis.validity import same_value
+from innolab.analysis.checks import same_value
 from innolab.base.provenance import ROOT
 from innolab.mysql.builds import OWN_ORIGIN
 from innolab.record import runlog, series
 from innolab.record.run import Run
-from innolab.record.runlog import Session
-from innolab.record.study import Parameters, Study
+from innolab.record.runlog import SessionStart
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Sessions = Sequence[tuple[Session | None, Sequence[Run]]]
+
+class Bound(NamedTuple):
+    """The least and the greatest value that a metric of an observation can have."""
+
+    within: Mapping[str, Any]
+    metric: str
+    low: float
+    high: float
+
+
+def exactly(within: Mapping[str, Any], metric: str, value: float) -> Bound:
+    """Return the bound of a metric that is known but for the last bits of a sum.
+
+    >>> bound = exactly({}, "seconds", 3.0)
+    >>> bound.low < 3.0 < bound.high < 3.00001
+    True
+    """
+    width = abs(value) * 1e-6 + 1e-9
+    return Bound(within, metric, value - width, value + width)
+
+
+Sessions = Sequence[tuple[SessionStart | None, Sequence[Run]]]
 
 _BUILDS = ROOT / "data" / "builds.csv"
 # Nothing between two runs of one session, such as making an array, takes as long.
@@ -35,7 +55,7 @@ _SHOWN = 60
 
 
 class Known(NamedTuple):
-    """A build that the project's own set-up brings, and the digest of its mysqld."""
+    """A build that the project's own set-up installs, and the digest of its mysqld."""
 
     origin: str
     version: str
@@ -108,7 +128,22 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ", ".join(n for n in sorted({*one, *other}) if one.get(n) != other.get(n))
 
 
-def arms(study: Study, parameters: Parameters, runs: Sequence[Run]) -> list[str]:
+class Asked(NamedTuple):
+    """What a run of an arm must have recorded.
+
+    Attributes
+    ----------
+    settings : the server variables that the arm asks for
+    values : parameters, levels and constants by name
+    array : layout and number of disks, where its device is an array
+    """
+
+    settings: Mapping[str, Any]
+    values: Mapping[str, Any]
+    array: Mapping[str, Any] | None
+
+
+def arms(runs: Sequence[Run], asked: Callable[[Run], Asked]) -> list[str]:
     """Return runs whose settings or conditions are not those of the arm that they are said to be.
 
     What all arms share, the host's base settings, must be the same in all runs of a build.
@@ -117,25 +152,19 @@ def arms(study: Study, parameters: Parameters, runs: Sequence[Run]) -> list[str]
     shared: dict[str, dict[str, str]] = {}
     for run in (run for run in runs if run.status == "complete"):
         name = f"trial {run.trial} ({_arm(run)})"
-        requested = run.conditions["requested"]
-        asked = study.settings(parameters, run.factors, run.conditions["dataset"])
+        requested, of = run.conditions["requested"], asked(run)
         found += [
             f"{name}: {variable} was set to {requested.get(variable)}, and its arm asks for {value}"
-            for variable, value in asked.items()
+            for variable, value in of.settings.items()
             if not same_value(str(value), str(requested.get(variable)))
         ]
-        base = {k: str(v) for k, v in requested.items() if k not in asked}
+        base = {k: str(v) for k, v in requested.items() if k not in of.settings}
         build = run.conditions["build"]
         if changed := _differing(shared.setdefault(str(build["id"]), base), base):
             found.append(f"{name}: it shares no arm's settings of {changed}")
         if build["id"] != run.factors["server"]:
             found.append(f"{name}: it ran on {build['id']}")
-        found += [
-            f"{name}: {where} is {is_}, and its arm has {should}"
-            for where, is_, should in _contradicted(
-                study.recorded(parameters, run.factors), run.conditions, "", run.is_older
-            )
-        ]
+        found += [f"{name}: {fault}" for fault in _contradictions(run, of)]
     return found
 
 
@@ -143,21 +172,35 @@ def _arm(run: Run) -> str:
     return ", ".join(str(level) for level in run.factors.values())[:_SHOWN]
 
 
-def _contradicted(
-    expected: Any, recorded: Any, where: str, is_older: bool
-) -> list[tuple[str, Any, Any]]:
-    """Return what is recorded otherwise than expected: its name, what is so, what should be.
+# The conditions that repeat parameters and levels under their names.
+_REPEATING = ("dataset", "load", "table")
+_REPEATING_ROWS = ("loads", "steady")
 
-    What an older innolab did not record contradicts nothing.
-    """
-    if not isinstance(expected, Mapping):
-        return [] if expected == recorded else [(where, recorded, expected)]
-    return [
-        fault
-        for name, value in expected.items()
-        if name in recorded or not is_older
-        for fault in _contradicted(value, recorded.get(name), f"{where} {name}".strip(), is_older)
-    ]
+
+def _contradictions(run: Run, of: Asked) -> Iterator[str]:
+    """Yield what is recorded otherwise than parameters, levels and constants say."""
+    conditions = run.conditions
+    if "device" in of.values and conditions["device"]["name"] != of.values["device"]:
+        yield f"device is {conditions['device']['name']}, and its arm has {of.values['device']}"
+    if of.array is not None:
+        made = conditions["device"]["array"]
+        yield from _unequal("array", made, of.array)
+    for name in _REPEATING:
+        yield from _unequal(name, conditions.get(name, {}), of.values)
+    for name in _REPEATING_ROWS:
+        rows = conditions.get(name, [])
+        for row in rows:
+            within = row.get("within", {})
+            yield from _unequal(f"{name} {row['label']}", row, {**of.values, **within})
+    for row in conditions.get("steady", []):
+        if not any(row["within"].items() <= one.items() for one in run.observations):
+            yield f"steady {row['label']}: no observation is of this window"
+
+
+def _unequal(where: str, recorded: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
+    for name in recorded.keys() & values.keys():
+        if recorded[name] != values[name]:
+            yield f"{where} {name} is {recorded[name]}, and its arm has {values[name]}"
 
 
 def claims(sessions: Sessions, of_manifest: str | None) -> list[str]:
@@ -192,7 +235,7 @@ def servers(runs: Sequence[Run], variables: Mapping[str, Mapping[str, str]]) -> 
 
 
 def own_builds(runs: Sequence[Run]) -> list[str]:
-    """Return the builds that the project's set-up did not bring, or not as this innolab knows it.
+    """Return the builds that the project's set-up did not install, or not as this innolab knows it.
 
     Of these a digest says only that all runs had the same binary.
     """
@@ -209,16 +252,26 @@ def own_builds(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def metrics(study: Study, run: Run, frame: "pd.DataFrame") -> list[str]:
+def metrics(run: Run, frame: "pd.DataFrame", bounds: Callable[[], Sequence[Bound]]) -> list[str]:
     """Return what of a run's series cannot be, and metrics that do not follow from it."""
-    name = f"trial {run.trial}"
     found = [f"{run.series}: {why}" for why in _impossible(run, frame)]
-    return found + [
-        f"{runlog.FILE}: {name}: its {metric} is {run.metrics.get(metric)}, and the rest of its "
-        f"record gives {low:.6g} to {high:.6g}"
-        for metric, (low, high) in study.evidence(run, frame).items()
-        if not low <= _number(run.metrics.get(metric)) <= high
+    for within, metric, low, high in bounds():
+        value = _observed(run, within, metric)
+        if not low <= value <= high:
+            at = "".join(f", {name} {level}" for name, level in within.items())
+            found.append(
+                f"{runlog.FILE}: trial {run.trial}{at}: its {metric} is {value:.6g}, and the rest "
+                f"of its record gives {low:.6g} to {high:.6g}"
+            )
+    return found
+
+
+def _observed(run: Run, within: Mapping[str, Any], metric: str) -> float:
+    """Return a metric of a run; NaN where it is missing, which lies within no bounds."""
+    of = [
+        row[metric] for row in run.observations if metric in row and within.items() <= row.items()
     ]
+    return _number(of[0]) if len(of) == 1 else float("nan")
 
 
 def _number(value: Any) -> float:

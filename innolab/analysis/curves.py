@@ -11,7 +11,7 @@ Sample = Mapping[str, float]
 def joined(pieces: Sequence[Sequence[Sample]]) -> list[dict[str, float]]:
     """Return the samples of pieces of work as if each had followed the last at once.
 
-    Time and counters go on where the piece before ended: neither the pause between two pieces nor
+    Time and counters continue where the piece before ended: neither a pause between pieces nor
     the start of a new server counts.
 
     >>> joined([[{"t_s": 0, "rows": 0}, {"t_s": 1, "rows": 5}], [{"t_s": 9, "rows": 0}]])

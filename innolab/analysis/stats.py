@@ -72,7 +72,7 @@ def arithmetic_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
     mean = math.fsum(values) / n
     if n == 1:
         return Interval(mean, math.nan, math.nan, 1, level)
-    half = _student_quantile(level, n - 1) * math.sqrt(_variance(values) / n)
+    half = student_quantile(level, n - 1) * math.sqrt(_variance(values) / n)
     return Interval(mean, mean - half, mean + half, n, level)
 
 
@@ -132,7 +132,7 @@ def independent_ratio(
         v**2 / (len(values) - 1)
         for v, values in zip(variances, (numerators, denominators), strict=True)
     )
-    half = _student_quantile(level, freedom) * math.sqrt(total)
+    half = student_quantile(level, freedom) * math.sqrt(total)
     return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half), n, level)
 
 
@@ -141,7 +141,8 @@ def _variance(values: Sequence[float]) -> float:
     return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 
 
-def _student_quantile(level: float, freedom: float) -> float:
+def student_quantile(level: float, freedom: float) -> float:
+    """Return the factor of a two-sided Student t interval."""
     # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
     from scipy.stats import t
 

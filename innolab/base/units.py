@@ -34,3 +34,12 @@ def seconds_text(duration_s: float) -> str:
         return f"{minutes} min {seconds} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def number(value: float) -> str:
+    """Return a number with as many digits as a reader can use.
+
+    >>> number(12345.6), number(1.2345), number(10.0)
+    ('12,346', '1.23', '10')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

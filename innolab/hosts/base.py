@@ -17,7 +17,7 @@ TICKS_PER_S = 100
 
 
 class HostLostError(InnolabError):
-    """The host does not answer any more, or is not the one it was before it started anew."""
+    """The host does not answer any more, or was restarted in between."""
 
 
 class TimedOutError(InnolabError):
@@ -99,7 +99,7 @@ class Host(ABC):
 
     @abstractmethod
     def fresh_folder(self, path: Path) -> None:
-        """Make a folder anew, empty and private to the servers' user."""
+        """Make a new folder, empty and private to the servers' user."""
 
     @abstractmethod
     def end_servers(self, folder: Path) -> None:
@@ -111,7 +111,7 @@ class Host(ABC):
 
     @abstractmethod
     def hold(self, folder: Path) -> Path:
-        """Return where the host has a dataset's folder of this machine, bringing it there first."""
+        """Return where the host has a dataset's folder of this machine, copied there first."""
 
     @abstractmethod
     def reach(self, socket: Path) -> Path:

@@ -68,7 +68,7 @@ class Here(Host):
         path.write_text(text)
 
     def fresh_folder(self, path: Path) -> None:
-        """Make a folder anew."""
+        """Make a new, empty folder."""
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True, mode=0o700)
         machine.give_to_server(path)

@@ -43,12 +43,12 @@ def resident_pages(files: Iterable[Path]) -> int:
     Raises
     ------
     OSError
-        Where the kernel refuses to tell.
+        Where the kernel refuses to say.
 
     References
     ----------
     mincore(2). Of a file that the caller neither owns nor may write, the kernel says that all
-    pages are resident: the proof can fail for lack of rights, never succeed by it.
+    pages are resident: the proof can fail without the rights, never succeed by it.
     """
     return sum(_resident_pages(file) for file in files)
 

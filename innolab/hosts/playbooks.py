@@ -49,7 +49,7 @@ def ask(inventory: Path, host: str, expression: str) -> Any:
 def _results(program: str, *words: str) -> list[dict[str, Any]]:
     done = subprocess.run(
         [
-            # Ended with us, it cannot go on changing a host that nobody waits for.
+            # Ended with us, it cannot keep changing a host that nobody waits for.
             *("setpriv", "--pdeathsig", "KILL"),
             str(Path(sys.executable).parent / program),
             *words,

@@ -1,6 +1,6 @@
 """A host reached over ssh: one connection carries commands, files and the server's socket.
 
-The servers there die with the connection, so that a lost one leaves nothing that goes on working.
+The servers there die with the connection, so that a lost one leaves nothing that keeps working.
 """
 
 import atexit
@@ -123,12 +123,12 @@ class Remote(Host):
 
     def _lost(self) -> NoReturn:
         raise HostLostError(
-            f"The connection to {self.name} was lost. Bring the host back, then run the same "
+            f"The connection to {self.name} was lost. Restore the host, then run the same "
             "again: all finished runs are kept."
         )
 
     def require_here(self) -> None:
-        """Raise HostLostError where the connection is gone or the host was started anew."""
+        """Raise HostLostError where the connection is gone or the host was restarted."""
         if self._boot_id() != self.boot_id:
             self._lost()
 
@@ -256,7 +256,7 @@ class Remote(Host):
             raise InnolabError(f"{what} failed on {self.name}: {done.stderr.strip()[-300:]}")
 
     def fresh_folder(self, path: Path) -> None:
-        """Make a folder anew."""
+        """Make a new, empty folder."""
         self.remove(path)
         owner = [f"--owner={SERVER_USER}", f"--group={SERVER_USER}", "--mode=0700"]
         self.must(["install", "-d", *owner, path], what=f"Making {path}")
@@ -272,7 +272,7 @@ class Remote(Host):
         self.must(["sh", "-c", script], what="Dropping the page cache")
 
     def hold(self, folder: Path) -> Path:
-        """Bring a dataset to the host once; it is there whole or not at all."""
+        """Copy a dataset to the host once; it is there whole or not at all."""
         held = self.folder / "datasets" / folder.name
         there = self.run(["test", "-d", held])
         if there.status:
@@ -296,11 +296,11 @@ class Remote(Host):
             done = subprocess.run(
                 self._command(unpack), stdin=packed.stdout, capture_output=True, text=True
             )
-        self._require(done, f"Bringing {folder.name}")
+        self._require(done, f"Copying {folder.name}")
         if packed.returncode:
             self.remove(held)
-            raise InnolabError(f"Bringing {folder.name} failed: it could not be read here.")
-        self.must(["chown", "-R", f"{SERVER_USER}:", held], what=f"Bringing {folder.name}")
+            raise InnolabError(f"Copying {folder.name} failed: it could not be read here.")
+        self.must(["chown", "-R", f"{SERVER_USER}:", held], what=f"Copying {folder.name}")
 
     def reach(self, socket: Path) -> Path:
         """Forward a socket; only the last one asked for stays open."""
@@ -324,7 +324,7 @@ class Remote(Host):
         done = self.run(["sh", "-c", f"command -v {shlex.quote(name)}"])
         if done.status:
             raise InputError(
-                f"{self.name} has no {name}. Bring it with the playbook site.yml. Nothing was "
+                f"{self.name} has no {name}. Install it with the playbook site.yml. Nothing was "
                 "measured."
             )
         return done.stdout.strip()

@@ -10,11 +10,11 @@ def path(name: str) -> str:
     Raises
     ------
     InputError
-        Where the set-up has not brought it.
+        Where the set-up has not installed it.
     """
     starter = machine.cache_folder() / "tools" / "bin" / name
     if starter.exists():
         return str(starter)
     reason = starter.with_name(name + ".unavailable")
-    why = f" The last set-up could not bring it: {reason.read_text()}" if reason.exists() else ""
-    raise InputError(f"There is no {name} in {starter.parent}.{why} Bring it with: make setup")
+    why = f" The last set-up could not install it: {reason.read_text()}" if reason.exists() else ""
+    raise InputError(f"There is no {name} in {starter.parent}.{why} Install it with: make setup")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from innolab.analysis import validity
 from innolab.base.errors import InnolabError
 from innolab.hosts.base import Words
 from innolab.loads import sysbench
@@ -98,9 +97,7 @@ class Table:
         """
         server.query(_CREATE.format(table=TABLE, options=self.options))
         made = partitions(server)
-        if wrong := validity.row_format_faults(
-            self.form, self.key_block_kib, made
-        ) or self.too_large(made):
+        if wrong := faults(self.form, self.key_block_kib, made) or self.too_large(made):
             raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
         return made
 
@@ -163,6 +160,21 @@ def _file(server: Server, name: str) -> dict[str, int]:
     asked: Words = ["stat", "--format=%s %b %B", server.data / f"{name}.ibd"]
     size, blocks, block = server.host.must(asked, what="Asking for a table's size").split()
     return {"file_bytes": int(size), "allocated_bytes": int(blocks) * int(block)}
+
+
+def faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
+    """Return what of a table's partitions is not as asked, in words; nothing where all is."""
+    wrong = []
+    if len(made) != PARTITIONS:
+        wrong.append(f"{len(made)} partitions instead of {PARTITIONS}")
+    for number, one in enumerate(made):
+        if (one["row_format"] == "compressed") != (form == "compressed"):
+            wrong.append(f"partition {number} has row format {one['row_format']}")
+        if form == "compressed" and one["zip_page_bytes"] != key_block_kib * 1024:
+            wrong.append(f"partition {number} has pages of {one['zip_page_bytes']} bytes")
+        if (form == "page") != ("compression=" in one["options"]):
+            wrong.append(f"partition {number} was made with '{one['options']}'")
+    return "; ".join(wrong)
 
 
 def argv(server: Server, load: Load, rows: int, table: str = TABLE) -> list[str]:

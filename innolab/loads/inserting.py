@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from innolab.analysis.checks import Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.base.units import seconds_text
 from innolab.loads import insert
@@ -19,11 +20,11 @@ def opened(
 ) -> tuple[Server, Checkpoint]:
     """Return a running server and how far its table came: resumed where that can be trusted.
 
-    Records which; a trial that an earlier session began and that cannot be resumed begins anew.
+    Records which; a trial that an earlier session began and that cannot be resumed starts again.
 
     Parameters
     ----------
-    pace : is told of each sample
+    pace : is called with each sample
     period_s : between two samples
     """
 
@@ -37,7 +38,7 @@ def opened(
                 server = attempt.enter_context(started(done))
                 deleted = _as_left(server, done)
                 bench.note("pieces", {"resumed_at_rows": done.rows, "deleted_rows": deleted})
-                bench.mark(f"going on at {done.rows:,} of {pace.total:,} rows")
+                bench.mark(f"resuming at {done.rows:,} of {pace.total:,} rows")
                 stack.push(attempt.pop_all())
                 return server, done
             except InnolabError as why:
@@ -67,7 +68,7 @@ def _as_left(server: Server, done: Checkpoint) -> int:
 
 
 def run_in(bench: Bench, server: Server, load: Load, redo_bytes: int) -> None:
-    """Bring a server that has just started to where one is that has run for a while.
+    """Run a server in: bring its redo log and pool to the state of one that has run for a while.
 
     A resumed one has its earlier table already; it is not run in again.
 
@@ -111,11 +112,9 @@ def inserted(
             insert.sync(server)
             bench.journal.complete(done)
             bench.mark(_reached(done, sum(sizes)))
-    loads = {
-        str(number): {name: one[name] for name in ("errors", "reconnects", "cpu_share")}
-        for number, one in enumerate(done.segments, 1)
-    }
-    bench.note("sysbench", loads)
+    for number, one in enumerate(done.segments, 1):
+        load_of = {name: one[name] for name in ("errors", "reconnects", "cpu_share")}
+        bench.note_row("loads", {"label": str(number), **load_of})
     bench.note("segments", done.segments)
     return done
 
@@ -182,3 +181,16 @@ def physical(bench: Bench, server: Server, table: Table, rows: int) -> dict[str,
         "allocated_bytes_per_row": sum(one["allocated_bytes"] for one in files) / rows,
         "zlib_ratio": insert.zlib_ratio(server),
     }
+
+
+def one_piece(evidence: Evidence) -> Finding:
+    """Prevents a pool that a restart had emptied from passing for one that ran full."""
+    pieces = evidence.conditions["pieces"]
+    if pieces["resumed_at_rows"]:
+        return "warn", (
+            f"resumed at {pieces['resumed_at_rows']:,} rows with an empty pool, after deleting "
+            f"{pieces['deleted_rows']:,} rows beyond"
+        )
+    if pieces["again"]:
+        return "ok", f"started again on an empty table: {pieces['again']}"
+    return "ok", "inserted in one go"

@@ -20,7 +20,7 @@ SERVER_OVERHEAD_BYTES = 700 * MIB
 # down to the least that leaves today's server room for its threads.
 ORIGINAL_ROWS = 80_000_000
 ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES = 512 * MIB, 16 * MIB
-# How many pages a page cleaner keeps free does not shrink by itself: unscaled, they would be a
+# How many pages a page cleaner keeps free does not shrink with the pool: unscaled, they would be a
 # fifteenth of a small pool.
 ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH = 1024, 100
 # How long a page must have been in the pool before a second access counts. A small pool on a fast
@@ -76,12 +76,29 @@ def flushing_settings() -> dict[str, str | int]:
     }
 
 
+POOL_VARIABLES = ("innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size")
+NEEDED_VARIABLES = ("innodb_buffer_pool_instances", "innodb_flush_method", "innodb_lru_scan_depth")
+
+
+def settings(
+    pool_ratio: float, load: str, rows: int, facts: Mapping[str, Any]
+) -> dict[str, str | int]:
+    """Return the server variables of a load on sysbench's table: pool, flushing, redo log."""
+    return {
+        **pool_settings(pool_ratio, data_bytes(facts, load)),
+        **flushing_settings(),
+        **scaled_settings(rows),
+        **redo_settings(rows),
+    }
+
+
 def dataset(rows: int) -> datasets.Recipe:
     """Return sysbench's table as a recipe."""
     return datasets.Recipe(
         name=f"oltp-{rows}",
         spec={"rows": rows, "tool": "sysbench 1.0 oltp", "redo": redo_bytes(rows), "recipe": 1},
         size_bytes=rows * BYTES_PER_ROW + SYSTEM_BYTES + redo_bytes(rows),
+        expected={"rows": rows, "data_bytes": rows * BYTES_PER_ROW, "index_bytes": 0},
         load=lambda server, say: load(server, rows, say),
         verify=lambda server: verify(server, rows),
         settings={"innodb_buffer_pool_size": 1024 * MIB, **redo_settings(rows)},

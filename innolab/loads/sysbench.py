@@ -12,7 +12,7 @@ from innolab.mysql.server import Server
 
 SCHEMA = "innolab"
 TABLE = f"{SCHEMA}.sbtest1"
-MODES = {"read_only": "oltp_read_only", "read_write": "oltp_read_write"}
+SCRIPTS = {"read_only": "oltp_read_only", "read_write": "oltp_read_write"}
 # What each distribution of a study is to sysbench. Never left to sysbench's own default, which is
 # `special`: the published studies used `uniform`. It cannot draw `zipf`, which our script adds.
 DISTRIBUTIONS = {"uniform": "uniform", "special": "special", "pareto": "pareto", "zipf": "uniform"}
@@ -33,7 +33,7 @@ class Workload:
     options : further words for sysbench, which set what a transaction is
     """
 
-    mode: str
+    load: str
     rows: int
     threads: int
     distribution: str
@@ -60,7 +60,7 @@ class Load(NamedTuple):
 
 def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
-    script = brought(server, _ZIPF) if workload.distribution == "zipf" else MODES[workload.mode]
+    script = brought(server, _ZIPF) if workload.distribution == "zipf" else SCRIPTS[workload.load]
     return [
         *command(server, script, workload.threads, workload.seed),
         "--tables=1",
@@ -123,7 +123,7 @@ def prepare(server: Server, workload: Workload) -> None:
 
 
 def _run(server: Server, workload: Workload, words: list[str], duration_s: float) -> Load:
-    done = ended(server, words, duration_s + _GRACE_S, INNOLAB_OLTP=MODES[workload.mode])
+    done = ended(server, words, duration_s + _GRACE_S, INNOLAB_OLTP=SCRIPTS[workload.load])
     return Load(parse(done.stdout), done.cpu_s)
 
 

@@ -43,6 +43,7 @@ class Bench:
     base : the host's my.cnf
     report : folder of the report
     parameters : the study's
+    seed : of the load, another for each trial of a plan
     """
 
     build: Build
@@ -56,6 +57,7 @@ class Bench:
     say: Callable[[str], None]
     mark: Callable[[str], None]
     parameters: Any = None
+    seed: int = 0
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -64,6 +66,10 @@ class Bench:
     def note(self, name: str, value: Any) -> None:
         """Record a condition of this run."""
         self.conditions[name] = value
+
+    def note_row(self, name: str, row: dict[str, Any]) -> None:
+        """Record one of several conditions of a kind, as that of a window."""
+        self.conditions.setdefault(name, []).append(row)
 
     @contextlib.contextmanager
     def cold_server(self, settings: Settings) -> Iterator[Server]:
@@ -110,14 +116,14 @@ class Bench:
         *,
         resumed: bool,
     ) -> Iterator[Server]:
-        """Run the block with a server whose data a later session can go on with, where they last.
+        """Run the block with a server whose data a later session can resume, where they last.
 
         Otherwise as `loaded_server` with a load that writes.
 
         Parameters
         ----------
-        heed : is told of each sample
-        resumed : whether to go on with the data of the journal, instead of an empty copy
+        heed : is called with each sample
+        resumed : whether to resume with the data of the journal, instead of an empty copy
         """
         copy = Copy(HERE, self.journal.data)
         if not resumed:
@@ -280,6 +286,11 @@ def _known_cpu_s(server: Server) -> float:
     """Return the CPU seconds of all processes of the trial: server, load, ourselves."""
     host = server.host
     return observe.process_usage(host, server.pid).cpu_s + host.own_cpu_s()
+
+
+def base_settings_file(cache: Path) -> Path:
+    """Return the host's base my.cnf, which the playbook leaves in the cache folder."""
+    return cache / "etc" / "my.cnf"
 
 
 def base_settings(path: Path) -> dict[str, str]:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from innolab.analysis import steady_state
+from innolab.analysis.checks import LOAD_CHECKS
+from innolab.analysis.consistency import Bound, exactly
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server
-from innolab.record.study import Bounds, exactly
+from innolab.record.run import Level
 
 # At its start and at its end sysbench needs a moment.
 _END_S = 0.1
@@ -45,9 +47,9 @@ def measure(
     workload: Workload,
     times: Times,
     redo_bytes: int,
-    name: str | None = None,
+    within: Mapping[str, Level] | None = None,
 ) -> dict[str, Any]:
-    """Return a load's metrics, each with a name before its own: the load's, or another.
+    """Return the observation of a load: the within-factors' levels and the metrics.
 
     Records how steady the last window was and sysbench's own lines. Each run of sysbench draws ids
     of its own: with one seed for all, a window would ask again for the very rows that its warm-up
@@ -56,6 +58,7 @@ def measure(
     Parameters
     ----------
     redo_bytes : the size of the redo log, which the age of the checkpoint is a share of
+    within : the levels of the within-factors of this window
 
     Raises
     ------
@@ -79,42 +82,71 @@ def measure(
             if reached or waited_s + 2 * times.window_s > times.cap_s:
                 break
             waited_s += times.window_s
-    found = {
-        "reached": reached,
-        "waited_s": waited_s,
-        "window_s": times.window_s,
-        "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
-        # The samples of the series that the metrics follow from.
-        "from_s": window.from_s,
-        "to_s": window.to_s,
-    }
-    name = name or workload.mode
-    bench.conditions.setdefault("steady", {})[name] = found
-    bench.conditions.setdefault("sysbench", {})[name] = window.lines
-    return {f"{name}_{metric}": value for metric, value in window.metrics.items()}
+    levels = dict(within or {})
+    label = ", ".join(f"{level} {name}" for name, level in levels.items()) or workload.load
+    bench.note_row(
+        "steady",
+        {
+            "label": label,
+            "within": levels,
+            "reached": reached,
+            "waited_s": waited_s,
+            "window_s": times.window_s,
+            "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
+            # The samples of the series that the metrics follow from.
+            "from_s": window.from_s,
+            "to_s": window.to_s,
+        },
+    )
+    bench.note_row("loads", {"label": label, "within": levels, **window.lines})
+    return {**levels, **window.metrics, "steady": int(reached)}
 
 
-def evidence(run: Any, series: Any) -> dict[str, Bounds]:
+CHECKS = (*LOAD_CHECKS, "steady state")
+# The units of a window's metrics.
+METRICS = {
+    "tps": "1/s",
+    "p50_s": "s",
+    "p95_s": "s",
+    "p99_s": "s",
+    "pages_read_per_tx": "pages",
+    "pages_written_per_tx": "pages",
+    "redo_bytes_per_tx": "bytes",
+    "dirty_pages": "pages",
+    "checkpoint_age_bytes": "bytes",
+    "pool_pages": "pages",
+    "busy_share": "share of all processors",
+    "iowait_share": "share of all processors",
+    "generator_share": "share of all processors",
+    "steady": "1 where the window was, else 0",
+}
+
+
+def evidence(run: Any, series: Any) -> list[Bound]:
     """Return the metrics of all windows of a run as its series has them.
 
     A run of an older innolab does not say which samples are of a window: only the size of its pool
-    can be told from the series.
+    can be read off the series.
     """
     samples = {row["t_s"]: row for row in series.to_dict("records")}
-    found: dict[str, Bounds] = {}
-    for name, window in run.conditions["steady"].items():
+    loads = {str(load["within"]): load for load in run.conditions["loads"]}
+    found: list[Bound] = []
+    for window in run.conditions["steady"]:
+        within, lines = window["within"], loads[str(window["within"])]
         pages = series["total_pages"]
-        bounds: dict[str, Bounds] = {"pool_pages": (float(pages.min()), float(pages.max()))}
+        found += [
+            Bound(within, "pool_pages", float(pages.min()), float(pages.max())),
+            exactly(within, "steady", float(window["reached"])),
+            exactly(within, "generator_share", lines["cpu_share"]),
+        ]
         if not run.is_older:
-            lines = run.conditions["sysbench"][name]
             before, after = samples[window["from_s"]], samples[window["to_s"]]
             done = lines["transactions"]
-            bounds |= {
-                metric: exactly(value) for metric, value in _costs(before, after, done).items()
-            }
+            costs = _costs(before, after, done)
+            found += [exactly(within, metric, value) for metric, value in costs.items()]
             least_s = window["window_s"] * _LEAST_OF_WINDOW
-            bounds["tps"] = done / (after["t_s"] - before["t_s"]), done / least_s
-        found |= {f"{name}_{metric}": value for metric, value in bounds.items()}
+            tps = done / (after["t_s"] - before["t_s"]), done / least_s
+            found.append(Bound(within, "tps", *tps))
     return found
 
 
@@ -170,7 +202,7 @@ def _window(
         "free_pages": after["total_pages"],
     }
     lines = {
-        "mode": workload.mode,
+        "load": workload.load,
         "distribution": workload.distribution,
         "threads": workload.threads,
         "transactions": load.result.transactions,
@@ -182,9 +214,10 @@ def _window(
     drifts = steady_state.drifts(workload.counted(samples), capacity)
     metrics = {
         "tps": load.result.tps,
-        **{f"p{p}_ms": value for p, value in load.result.percentiles_ms.items()},
+        **{f"p{p}_s": value / 1000 for p, value in load.result.percentiles_ms.items()},
         **_costs(before, after, load.result.transactions),
         **shares,
+        "generator_share": lines["cpu_share"],
     }
     return _Window(metrics, drifts, lines, from_s, to_s)
 

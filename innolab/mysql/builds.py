@@ -1,4 +1,4 @@
-"""Installed MySQL binaries: those that the playbook brought, and any mysqld given by path."""
+"""Installed MySQL binaries: those that the playbook installed, and any mysqld given by path."""
 
 import functools
 import hashlib
@@ -54,7 +54,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Unavailable:
-    """A build that cannot be had on this host today, and why."""
+    """A build that is not available on this host, and why."""
 
     id: str
     reason: str

@@ -41,6 +41,7 @@ class Recipe:
     name : folder name, readable
     spec : everything that the contents depend on, JSON; its digest names the dataset
     size_bytes : expected size of the data directory
+    expected : what `verify` will find, about
     load : fills an empty running server
     verify : reads the loaded tables and returns facts about them, or raises InnolabError
     settings : server variables that loading wants beyond the common ones
@@ -50,6 +51,7 @@ class Recipe:
     name: str
     spec: dict[str, Any]
     size_bytes: int
+    expected: dict[str, int]
     load: Callable[[Server, Say], None]
     verify: Callable[[Server], dict[str, Any]]
     settings: Settings

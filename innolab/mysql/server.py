@@ -263,7 +263,7 @@ class Server:
         self._process = None
         if status != 0:
             raise ServerError(
-                f"{self.build.id} ended with status {status} when told to stop. "
+                f"{self.build.id} ended with status {status} when asked to stop. "
                 f"{self._last_words()}"
             )
 

@@ -1,7 +1,7 @@
 """The journal of a trial that takes hours: how far it came, and where its data lies.
 
 A trial notes that it began, and each segment that it completed. After a crash the next session
-finds the journal and goes on at the last completed segment, or starts the trial again and can say
+finds the journal and resumes at the last completed segment, or starts the trial again and can say
 so.
 """
 
@@ -166,8 +166,8 @@ def _body(file: Path) -> dict[str, Any] | None:
         return body
     except ValueError:
         raise InputError(
-            f"{file} is damaged: it was changed by hand or by the disk. Remove it, and the trial "
-            "that it tells of starts again."
+            f"{file} is damaged: it was changed by hand or by the disk. Remove it, and its "
+            "trial starts again."
         ) from None
 
 
@@ -193,12 +193,12 @@ def _named(place: Path) -> bool:
 class Pace:
     """Says how far a table has grown, how fast it grows now, and how long the rest will take.
 
-    It is silent until it is told to begin: what runs a server in are no rows of the table.
+    It is silent until it begins: what runs a server in are no rows of the table.
 
     Parameters
     ----------
     total : rows in the end
-    say : is told in words
+    say : takes each line
     """
 
     def __init__(self, total: int, say: Callable[[str], None]) -> None:

@@ -1,9 +1,9 @@
-"""What was asked for, and who is told how far it is."""
+"""What was asked for, and who is informed of the progress."""
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,13 +11,12 @@ from pydantic import ConfigDict, TypeAdapter
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
-from innolab.record.study import Study, check_parameters, plan
 
 PLAN_FILE = "plan.json"
 
 
 class Progress(Protocol):
-    """Who is told how far the work is."""
+    """Who is informed of the progress."""
 
     def say(self, text: str) -> None:
         """Take a line about what is being done now."""
@@ -65,33 +64,15 @@ class Plan:
                 "from its source."
             ) from None
 
-    def asking(self, study: Study, given: Mapping[str, Any]) -> "Plan":
-        """Return the plan of the same runs with other parameters for what is asked of them.
+    def sha256(self, asking: Collection[str] = ()) -> str:
+        """Return the digest of what is to be measured.
 
-        Raises
-        ------
-        InputError
-            Where a parameter would need other runs, or is wrong.
+        Parameters
+        ----------
+        asking : the parameters that only ask of the results, and are no part
         """
-        check_parameters(study, {**self.parameters, **given})
-        known = self.parameters
-        changed = {k: v for k, v in given.items() if k not in known or known[k] != v}
-        if others := sorted(changed.keys() - study.question_parameters):
-            may = ", ".join(sorted(study.question_parameters)) or "none"
-            raise InputError(
-                f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
-                f"Parameters that may be given anew: {may}. Nothing was written."
-            )
-        return replace(self, parameters={**self.parameters, **changed})
-
-    def sha256(self, study: Study) -> str:
-        """Return the digest of what is to be measured; what only asks of the results is no part."""
         body = dict(self.__dict__)
-        body["parameters"] = {
-            name: value
-            for name, value in self.parameters.items()
-            if name not in study.question_parameters
-        }
+        body["parameters"] = {n: v for n, v in self.parameters.items() if n not in asking}
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def write(self, folder: Path) -> None:
@@ -100,9 +81,3 @@ class Plan:
 
 
 _Checked = TypeAdapter(Plan)
-
-
-def plan_keys(study: Study, chosen: Plan) -> list[str]:
-    """Return the identities of all trials of a plan, in its order."""
-    parameters = check_parameters(study, chosen.parameters)
-    return [trial.key for trial in plan(study, parameters, chosen.builds)]

@@ -1,18 +1,26 @@
 """One recorded run: what a line of runs.jsonl holds."""
 
 import datetime
-import math
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from innolab.base.errors import InnolabError
-from innolab.record.study import Factors, trial_key
-
-SCHEMA = 1
+SCHEMA = 2
+# Measured by innolab 0.1.0 and 0.2.0; each study says how its runs of then read today.
+OLDER_SCHEMA = 1
 Result = Literal["ok", "warn", "invalid"]
+Level = str | int | float | bool
+Factors = dict[str, Level]
+# Levels of within-factors and metrics, by name: one row of what a trial gave.
+Observation = dict[str, Level]
+
+
+def trial_key(block: int, factors: Mapping[str, Level]) -> str:
+    """Return the identity of a trial: its block and its levels, in the order of their names."""
+    return json.dumps([block, dict(sorted(factors.items()))], separators=(",", ":"))
 
 
 class Check(BaseModel):
@@ -66,7 +74,7 @@ class Run(BaseModel):
     trial: int = Field(ge=0)
     block: int = Field(ge=0)
     factors: Factors
-    metrics: dict[str, float | int | list[int] | list[float]]
+    observations: list[Observation]
     conditions: dict[str, Any]
     checks: list[Check]
     series: str | None = Field(pattern=r"^series/[0-9]{4,}\.parquet$")
@@ -131,18 +139,3 @@ class Run(BaseModel):
             raise ValueError(f"not a run of schema {SCHEMA}")
         rest = {name: value for name, value in body.items() if name != "schema"}
         return cls.model_validate({"schema_": SCHEMA, **rest})
-
-
-def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metrics, refusing any that is not a finite number.
-
-    Raises
-    ------
-    InnolabError
-        Prevents a NaN that pandas would silently skip in a mean.
-    """
-    for name, value in metrics.items():
-        numbers = value if isinstance(value, list) else [value]
-        if not all(math.isfinite(x) for x in numbers):
-            raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
-    return dict(metrics)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,14 +11,17 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.record.run import SCHEMA, Run
+from innolab.record.run import OLDER_SCHEMA, SCHEMA, Run
 
 FILE = "runs.jsonl"
 _BEFORE = "before"
 
 
-class Session(BaseModel):
-    """One process that measures, as it says itself before its first run.
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class SessionStart(BaseModel):
+    """The beginning of a session: one process that measures says it before its first run.
 
     Attributes
     ----------
@@ -45,7 +48,7 @@ class Entry(NamedTuple):
     """
 
     number: int
-    content: Run | Session
+    content: Run | SessionStart
     sha256: str
     before: str | None
 
@@ -56,10 +59,16 @@ class RunLog:
     A crash can leave only its last line torn. A torn line was never acknowledged, so its trial
     runs again. Each line names the digest of the one before it, so that a line that is dropped,
     moved or added later is found.
+
+    Parameters
+    ----------
+    upgrade : takes the body of a run of the older schema and returns it as of today's; without it
+        such a run is refused
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, upgrade: Upgrade | None = None) -> None:
         self.path = path
+        self._upgrade = upgrade
 
     def entries(self) -> tuple[list[Entry], str | None]:
         """Return all whole lines, and the torn last one if there is one.
@@ -74,7 +83,7 @@ class RunLog:
         except ValueError as error:
             raise InnolabError(
                 f"{self.path} is damaged: {error}. Restore it, or move its folder away and "
-                "measure anew."
+                "measure again."
             ) from None
         *whole, last = text.split("\n")
         return list(self._read(whole)), last or None
@@ -84,13 +93,25 @@ class RunLog:
             try:
                 body = parsing.from_json(line)
                 before = body.pop(_BEFORE, None) if isinstance(body, dict) else None
-                yield Entry(number, _content(body), _digest(line), before)
+                yield Entry(number, self._content(body), _digest(line), before)
             except ValueError as error:
                 raise InnolabError(
                     f"Line {number} of {self.path} is damaged ({parsing.reason(error)}). "
                     "A crash can only tear the last line: this file was changed by hand or by "
-                    "the disk. Restore it, or move its folder away and measure anew."
+                    "the disk. Restore it, or move its folder away and measure again."
                 ) from None
+
+    def _content(self, body: Any) -> Run | SessionStart:
+        if isinstance(body, dict) and "session" in body:
+            if set(body) != {"schema", "session"} or body["schema"] not in (SCHEMA, OLDER_SCHEMA):
+                raise ValueError(f"not a session of schema {SCHEMA}")
+            return SessionStart.model_validate(body["session"])
+        if self._upgrade and isinstance(body, dict) and body.get("schema") == OLDER_SCHEMA:
+            try:
+                body = self._upgrade(body)
+            except (LookupError, TypeError, AttributeError):
+                raise ValueError(f"not a run of schema {OLDER_SCHEMA}") from None
+        return Run.from_body(body)
 
     def load(self) -> tuple[list[Run], str | None]:
         """Return all whole runs, and the torn last line if there is one.
@@ -113,7 +134,7 @@ class RunLog:
                 os.fsync(file.fileno())
         return torn
 
-    def begin(self, session: Session) -> None:
+    def begin(self, session: SessionStart) -> None:
         """Write that a session begins, and return once it is on the disk."""
         self._append({"schema": SCHEMA, "session": session.model_dump(mode="json")})
 
@@ -160,25 +181,17 @@ def is_bound(entries: list[Entry]) -> bool:
     return all(entry.before is not None for entry in entries)
 
 
-def by_session(entries: list[Entry]) -> list[tuple[Session | None, list[Run]]]:
+def by_session(entries: list[Entry]) -> list[tuple[SessionStart | None, list[Run]]]:
     """Return each session with its runs; those of an older innolab, which wrote none, as one."""
-    found: list[tuple[Session | None, list[Run]]] = []
+    found: list[tuple[SessionStart | None, list[Run]]] = []
     for entry in entries:
-        if isinstance(entry.content, Session):
+        if isinstance(entry.content, SessionStart):
             found.append((entry.content, []))
             continue
         if not found:
             found.append((None, []))
         found[-1][1].append(entry.content)
     return found
-
-
-def _content(body: Any) -> Run | Session:
-    if isinstance(body, dict) and "session" in body:
-        if set(body) != {"schema", "session"} or body["schema"] != SCHEMA:
-            raise ValueError(f"not a session of schema {SCHEMA}")
-        return Session.model_validate(body["session"])
-    return Run.from_body(body)
 
 
 def _digest(line: str) -> str:

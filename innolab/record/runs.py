@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from innolab.base import files, parsing
 from innolab.base.errors import InnolabError
 from innolab.record import runlog
-from innolab.record.run import Run
-from innolab.record.runlog import RunLog
-from innolab.record.study import Study
+from innolab.record.run import Level, Observation, Run
+from innolab.record.runlog import RunLog, Upgrade
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,13 +25,23 @@ VARIABLES_DIGITS = 16
 class RunSet:
     """Runs of one study that may be compared with each other.
 
+    Parameters
+    ----------
+    within : the names of the within-factors: which columns of an observation are no metrics
+    variables : sets of server variables, by the digest that a run's conditions name
+
     Raises
     ------
     InnolabError
         Where they differ in study, spec or scale, or hold a trial twice.
     """
 
-    def __init__(self, study: Study, runs: Sequence[Run], variables: Mapping[str, dict[str, str]]):
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        variables: Mapping[str, dict[str, str]],
+        within: Collection[str] = (),
+    ):
         for name in ("study", "spec_sha256", "scale"):
             if len(found := {getattr(run, name) for run in runs}) > 1:
                 raise InnolabError(
@@ -41,14 +50,16 @@ class RunSet:
                 )
         if len({run.key for run in runs}) < len(runs):
             raise InnolabError("A trial was recorded twice; these runs cannot be trusted.")
-        self.study = study
         self.runs = list(runs)
         self.variables = variables
+        self.within = frozenset(within)
 
     @classmethod
-    def read(cls, study: Study, folder: Path) -> "RunSet":
+    def read(
+        cls, folder: Path, within: Collection[str] = (), upgrade: Upgrade | None = None
+    ) -> "RunSet":
         """Return the runs that a report's folder holds."""
-        runs, _ = RunLog(folder / runlog.FILE).load()
+        runs, _ = RunLog(folder / runlog.FILE, upgrade).load()
         files = sorted((folder / "variables").glob("*.json"))
         try:
             variables = {file.stem: _variables(file) for file in files}
@@ -56,12 +67,13 @@ class RunSet:
             raise InnolabError(f"A file in {folder / 'variables'} is damaged: {error}") from None
         absent = {run.conditions.get("variables") for run in runs} - variables.keys() - {None}
         if absent:
-            raise InnolabError(f"{folder / 'variables'} lacks {', '.join(map(str, absent))}.json.")
-        return cls(study, runs, variables)
+            missing = ", ".join(f"{name}.json" for name in sorted(map(str, absent)))
+            raise InnolabError(f"Missing in {folder / 'variables'}: {missing}.")
+        return cls(runs, variables, within)
 
     def where(self, chosen: Callable[[Run], bool]) -> "RunSet":
         """Return the set of those runs that are chosen."""
-        return RunSet(self.study, [run for run in self.runs if chosen(run)], self.variables)
+        return RunSet([run for run in self.runs if chosen(run)], self.variables, self.within)
 
     @cached_property
     def valid(self) -> "RunSet":
@@ -72,48 +84,82 @@ class RunSet:
         """Return the levels of a factor that occur, in the order of their first running."""
         return list(dict.fromkeys(run.factors[factor] for run in self.runs))
 
-    def values(self, metric: str, **factors: Any) -> dict[int, float]:
-        """Return a scalar metric of one arm by block, over the runs of this set that have it."""
-        return {
-            run.block: _scalar(metric, run.metrics[metric])
-            for run in self.runs
-            if metric in run.metrics and factors.items() <= run.factors.items()
-        }
+    def observed(self, **where: Level) -> Iterator[tuple[Run, Observation]]:
+        """Yield each run and observation at some levels of factors and within-factors.
+
+        An observation that has a within-factor which is not named is another quantity: what one
+        instance of a pool read is no part of what a pass read.
+        """
+        within = {name: level for name, level in where.items() if name in self.within}
+        factors = {name: level for name, level in where.items() if name not in self.within}
+        for run in self.runs:
+            if factors.items() <= run.factors.items():
+                for row in run.observations:
+                    if {k: v for k, v in row.items() if k in self.within} == within:
+                        yield run, row
+
+    def values(self, metric: str, **where: Level) -> dict[int, float]:
+        """Return a metric at some levels by block, over the runs that have it.
+
+        Raises
+        ------
+        InnolabError
+            Where the levels leave several arms.
+        """
+        found: dict[int, float] = {}
+        for run, row in self.observed(**where):
+            if metric in row:
+                if run.block in found:
+                    raise InnolabError(f"{where} are several arms, not one.")
+                found[run.block] = float(row[metric])
+        return found
 
     def pairs(
-        self,
-        metric: str,
-        of: Mapping[str, Any],
-        to: Mapping[str, Any],
-        to_metric: str | None = None,
+        self, metric: str, of: Mapping[str, Level], to: Mapping[str, Level]
     ) -> tuple[list[float], list[float]]:
-        """Return a metric of two arms, paired by block; blocks that lack either are left out."""
-        top = self.values(metric, **of)
-        bottom = self.values(to_metric or metric, **to)
+        """Return a metric of two arms, paired by block; blocks without either are left out."""
+        top, bottom = self.values(metric, **of), self.values(metric, **to)
         blocks = sorted(top.keys() & bottom.keys())
         return [top[b] for b in blocks], [bottom[b] for b in blocks]
 
-    def frame(self) -> "pd.DataFrame":
-        """Return a row a run: trial, block, factors, scalar metrics, status, validity."""
+    def frame(self, *within: str) -> "pd.DataFrame":
+        """Return a row an observation that has exactly these within-factors.
+
+        Columns: trial, block (from 1), valid, the factors, the within-factors, the metrics.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"trial": run.trial, "block": run.block + 1, "valid": run.valid, **run.factors, **row}
+            for run in self.runs
+            for row in run.observations
+            if self.within & row.keys() == set(within)
+        )
+
+    def trials(self) -> "pd.DataFrame":
+        """Return a row a run, failed ones too: trial, block (from 1), factors, status, valid."""
         import pandas as pd
 
         return pd.DataFrame(
             {
                 "trial": run.trial,
-                "block": run.block,
+                "block": run.block + 1,
                 **run.factors,
-                **{k: v for k, v in run.metrics.items() if not isinstance(v, list)},
                 "status": run.status,
                 "valid": run.valid,
             }
             for run in self.runs
         )
 
-    def undeclared_differences(self) -> list[str]:
+    def undeclared_differences(self, declared: Mapping[str, Collection[str]]) -> list[str]:
         """Return server variables that differ between arms of one build without being a factor's.
 
         Prevents the result of a rival sweep in which the flush method changed with the pool size
         while its text said that only the pool size did.
+
+        Parameters
+        ----------
+        declared : for each factor, the server variables that may differ between its levels
         """
         seen = {
             (json.dumps(run.factors), run.conditions["variables"]): run
@@ -130,23 +176,9 @@ class RunSet:
         for one, other in itertools.combinations(seen.values(), 2):
             digests = one.conditions["variables"], other.conditions["variables"]
             if one.factors["server"] == other.factors["server"] and digests[0] != digests[1]:
-                found |= between(*digests) - self._declared(one, other)
+                differing = [f for f in declared if one.factors[f] != other.factors[f]]
+                found |= between(*digests) - {v for f in differing for v in declared[f]}
         return sorted(found)
-
-    def _declared(self, one: Run, other: Run) -> set[str]:
-        """Return the variables of those factors in which two arms differ."""
-        return {
-            variable
-            for factor, variables in self.study.variables.items()
-            if one.factors[factor] != other.factors[factor]
-            for variable in variables
-        }
-
-
-def _scalar(metric: str, value: float | int | list[int] | list[float]) -> float:
-    if isinstance(value, list):
-        raise TypeError(f"{metric} is a list, not one number")
-    return float(value)
 
 
 def _variables(file: Path) -> dict[str, str]:

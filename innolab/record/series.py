@@ -32,7 +32,7 @@ class Sampler:
     Parameters
     ----------
     device : the numbers of the block device to count too, as in "254:0"
-    heed : is told of each sample, in the thread that took it
+    heed : is called with each sample, in the thread that took it
     """
 
     def __init__(

@@ -73,11 +73,12 @@ def series_faults(study_name: str, report: Path) -> list[str]:
     study = studies.find(study_name)
 
     def follow(run: Run) -> list[str]:
-        return consistency.metrics(study, run, pd.read_parquet(report / str(run.series)))
+        frame = pd.read_parquet(report / str(run.series))
+        return consistency.metrics(run, frame, lambda: study.evidence(run, frame))
 
     return [
         fault
-        for run in RunLog(report / runlog.FILE).load()[0]
+        for run in RunLog(report / runlog.FILE, study.upgrade).load()[0]
         if run.status == "complete"
         for fault in consistency.guarded(
             functools.partial(follow, run), f"{run.series} of {runlog.FILE}"

@@ -9,8 +9,8 @@ from innolab.analysis import stats
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
-from innolab.record.study import Study
 from innolab.report import manifest, render
+from innolab.studies.study import Study
 
 
 def compare(
@@ -37,12 +37,12 @@ def compare(
             "another size, query or revision), so a ratio of the two would mean nothing."
         )
     study = studies.find(plans[0].study)
-    sets = [RunSet.read(study, folder).valid for folder in (first, second)]
+    sets = [study.read(folder).valid for folder in (first, second)]
     return _other_differences(first, second), _ratios(study, *sets), _changed(first, second)
 
 
 def _other_differences(first: Path, second: Path) -> list[str]:
-    """Return in words how hosts and builds differ: a ratio then tells of them too."""
+    """Return in words how hosts and builds differ: a ratio then depends on them too."""
     old, new = manifest.read(first), manifest.read(second)
     hosts = [{json.dumps(host, sort_keys=True) for host in body["hosts"]} for body in (old, new)]
     said = [] if hosts[0] == hosts[1] else [_host_difference(old["hosts"][0], new["hosts"][0])]
@@ -60,17 +60,25 @@ def _host_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
 
 def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]:
     rows = []
-    for server in [s for s in first.levels("server") if s in second.levels("server")]:
-        for case in sorted(first.levels("case")):
-            for metric in study.metrics:
-                old, new = (
-                    list(runs.values(metric, server=server, case=case).values())
-                    for runs in (first, second)
-                )
-                if old and new and min(*old, *new) > 0:
-                    ratio = stats.independent_ratio(new, old)
-                    rows.append({"server": server, "case": case, "metric": metric, "ratio": ratio})
+    for metric, within in study.compared.items():
+        old, new = (_by_arm(runs, metric, set(within)) for runs in (first, second))
+        for levels in [arm for arm in old if arm in new]:
+            if min(*old[levels], *new[levels]) > 0:
+                ratio = stats.independent_ratio(new[levels], old[levels])
+                arm = ", ".join(str(level) for _, level in levels)
+                rows.append({"arm": arm, "metric": metric, "ratio": ratio})
     return rows
+
+
+def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float]]:
+    """Return a metric's values by the levels of factors and within-factors, sorted by these."""
+    found: dict[Any, list[float]] = {}
+    for run in runs.runs:
+        for row in run.observations:
+            if metric in row and row.keys() & runs.within == within:
+                levels = {**run.factors, **{name: row[name] for name in sorted(within)}}
+                found.setdefault(tuple(levels.items()), []).append(float(row[metric]))
+    return dict(sorted(found.items(), key=lambda item: str(item[0])))
 
 
 def _changed(first: Path, second: Path) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from innolab.record.plan import PLAN_FILE, Plan
 
 MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
-# A report that is rendered anew from recorded runs; never resumed as a measurement.
+# A report that is rendered again from recorded runs; never resumed as a measurement.
 RENDERING = ".rendering"
 # Signatures that people add to a sealed report; the seal is not of them.
 SIGNATURES = "signatures"

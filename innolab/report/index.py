@@ -22,7 +22,7 @@ def write() -> Path:
         Where the reports' folder cannot be written.
     """
     rows, troubles = [], []
-    for name in studies.NAMES:
+    for name in studies.names():
         for folder in folders.finished(name):
             try:
                 rows.append(_row(name, folder))

@@ -17,8 +17,8 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import ROOT, own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.record.study import Study
 from innolab.report import folders, render
+from innolab.studies.study import Study
 
 LOCK = ROOT / "requirements.lock"
 _SHA256 = r"^[0-9a-f]{64}$"
@@ -76,7 +76,7 @@ def seal(
 ) -> Path:
     """Write the manifest, rename the unfinished folder to its version, and return it.
 
-    `rendered_from` is the version whose runs were rendered anew, or None where they were measured.
+    `rendered_from` is the version whose runs were rendered again, or None where they were measured.
     """
     version = folders.version_of(folder)
     body: dict[str, Any] = {
@@ -88,7 +88,7 @@ def seal(
         "study_revision": study.revision,
         "record_schema": SCHEMA,
         "notebook_sha256": digest(render.source_of(study)),
-        "claims_sha256": claims.sha256(study.name),
+        "claims_sha256": claims.sha256(study.papers.claims),
         "lock_sha256": digest(LOCK),
         "sealed_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         "time_s": time_s,

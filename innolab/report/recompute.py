@@ -18,8 +18,8 @@ import nbformat
 
 from innolab.base.errors import InnolabError
 from innolab.record.plan import Plan
-from innolab.record.study import Study
 from innolab.report import render
+from innolab.studies.study import Study
 
 
 def recompute(study: Study, folder: Path) -> None:

@@ -1,9 +1,8 @@
-"""Make a report of recorded runs: execute the notebook, convert it, write verdicts, seal."""
+"""Make a report of recorded runs: execute the notebook, convert it, and write its page."""
 
 import base64
 import contextlib
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,26 +10,14 @@ from typing import Any
 
 import nbformat
 
-from innolab import tables
-from innolab.analysis import claims
+from innolab.analysis.verdicts import Verdict
 from innolab.base import files, parsing
 from innolab.base.errors import InnolabError, InputError
-from innolab.base.provenance import ROOT
 from innolab.record.plan import Plan
-from innolab.record.runs import RunSet
-from innolab.record.study import Study
 from innolab.report import folders
-from innolab.tables import compressed_insert, more_memory, raid_comparison
+from innolab.studies.study import Study
 
-NOTEBOOKS = ROOT / "notebooks"
 TEMPLATES = Path(__file__).parent / "templates"
-# More claims than these are named at the top of a page without their sentences.
-_MOST_CLAIMS = 20
-_HEADLINES = {
-    "compressed-insert": compressed_insert.headline,
-    "more-memory": more_memory.headline,
-    "raid-comparison": raid_comparison.headline,
-}
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 
@@ -51,26 +38,25 @@ def render(study: Study, folder: Path, source: Path | None = None) -> None:
 
 
 def complete(study: Study, folder: Path, executed: Callable[[Plan], Any]) -> None:
-    """Write verdicts, the notebook that was executed, and its page.
+    """Write the notebook that was executed, and its page.
 
     Parameters
     ----------
-    executed : takes the plan and returns the notebook with its outputs, having made the figures
+    executed : takes the plan and returns the notebook with its outputs, having made the figures and
+        the verdicts
     """
     plan = Plan.read(folder)
-    runs = RunSet.read(study, folder)
-    verdicts = claims.verdicts(runs, plan.builds, plan.unavailable, plan.missing_devices)
-    body = [v.model_dump() for v in verdicts]
-    files.write(folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
     notebook = executed(plan)
+    if not (folder / VERDICTS_FILE).exists():
+        raise InnolabError("The notebook wrote no verdicts: no cell of it calls study.verdicts().")
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
     version = folders.version_of(folder)
-    files.write(folder / PAGE_FILE, page(notebook, study, plan, runs, verdicts, version))
+    files.write(folder / PAGE_FILE, page(notebook, study, plan, version))
 
 
 def source_of(study: Study) -> Path:
     """Return a study's notebook, as its authors wrote it."""
-    return NOTEBOOKS / f"{study.name}.ipynb"
+    return study.papers.notebook
 
 
 def source_from(executed: Any) -> str:
@@ -97,7 +83,7 @@ def read_verdicts(folder: Path) -> list[dict[str, Any]]:
     """
     path = folder / VERDICTS_FILE
     try:
-        return [claims.Verdict.model_validate(v).model_dump() for v in parsing.json_file(path)]
+        return [Verdict.model_validate(v).model_dump() for v in parsing.json_file(path)]
     except (ValueError, TypeError):
         raise InputError(
             f"{path} is damaged: it holds no list of verdicts. Take the report from its source."
@@ -107,7 +93,7 @@ def read_verdicts(folder: Path) -> list[dict[str, Any]]:
 def execute(source: Path, plan: Plan, folder: Path) -> Any:
     """Return the notebook executed in the report's folder on its recorded runs alone.
 
-    What tells the time, the host or the tool of the execution is taken out, so that the same runs
+    Time, host and tool of the execution are removed, so that the same runs
     give the same bytes.
     """
     import papermill
@@ -153,7 +139,7 @@ def replaying() -> Iterator[None]:
 
 
 def timeless(notebook: Any) -> Any:
-    """Return a notebook without what tells the time or the tool of its execution."""
+    """Return a notebook without the time and the tool of its execution."""
     notebook.metadata = nbformat.NotebookNode(
         kernelspec=nbformat.NotebookNode(
             display_name="Python 3", language="python", name="python3"
@@ -167,14 +153,7 @@ def timeless(notebook: Any) -> Any:
     return notebook
 
 
-def page(
-    notebook: Any,
-    study: Study,
-    plan: Plan,
-    runs: RunSet,
-    verdicts: list[claims.Verdict],
-    version: str,
-) -> str:
+def page(notebook: Any, study: Study, plan: Plan, version: str) -> str:
     """Return the self-contained page of an executed notebook, code folded."""
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
@@ -189,15 +168,16 @@ def page(
         "study": study.name,
         "version": version,
         "scale": plan.parameters["scale"],
-        "alert": _alert(runs, plan),
-        "short": _short(runs, plan, verdicts),
+        "is_given": any(
+            "injected-parameters" in cell.metadata.get("tags", []) for cell in notebook.cells
+        ),
         "policy": _policy(script := (TEMPLATES / "page.js").read_text()),
         "script": script,
         "style": (TEMPLATES / "style.css").read_text(),
         "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }
     body, _ = exporter.from_notebook_node(notebook, resources={"innolab": facts})
-    return _colour_verdicts(body)
+    return str(body)
 
 
 def _policy(script: str) -> str:
@@ -210,34 +190,3 @@ def _policy(script: str) -> str:
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _short(runs: RunSet, plan: Plan, found: list[claims.Verdict]) -> list[str]:
-    """Return what a reader in haste must see: the study's own numbers, then its verdicts."""
-    headline = _HEADLINES.get(plan.study)
-    brief = len({v.claim for v in found}) > _MOST_CLAIMS
-    return [*(headline(runs) if headline else []), *tables.answer(found, brief=brief).lines]
-
-
-def _alert(runs: RunSet, plan: Plan) -> str | None:
-    """Return what a reader of the page must know before any figure, or None."""
-    said = []
-    bad = [run for run in runs.runs if not run.valid]
-    for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
-        of = [run for run in bad if run.factors["server"] == server]
-        why = of[0].error or next(c.says for c in of[0].checks if c.result == "invalid")
-        total = sum(run.factors["server"] == server for run in runs.runs)
-        said.append(f"Not valid: {len(of)} of {total} runs of {server} ({why}).")
-    if said:
-        said.append("Do not quote the numbers of these runs: no verdict rests on them.")
-    if differing := runs.undeclared_differences():
-        said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
-    absent = {**plan.unavailable, **plan.missing_devices}
-    said += [f"{name} did not run: {why}." for name, why in absent.items()]
-    return " ".join(said) or None
-
-
-def _colour_verdicts(body: str) -> str:
-    for word in ("reproduced", "contradicted", "inconclusive", "not-run"):
-        body = body.replace(f"<td>{word}:", f'<td><b class="{word}">{word}</b>')
-    return body

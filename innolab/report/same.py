@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab.base import parsing
-from innolab.figures import svg
+from innolab.report import svg
 
 # Of 255. A changed digit changes some of its pixels by more than a hundred.
 PIXEL_TOLERANCE = 32

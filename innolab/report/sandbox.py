@@ -13,12 +13,10 @@ import json
 import os
 import select
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -27,15 +25,13 @@ from innolab.base import parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import ROOT
 from innolab.hosts import machine, tools
-from innolab.report import folders
+from innolab.report import folders, leftovers
+from innolab.report.leftovers import MOST_LEFT_BYTES, MOST_SAID, plain
 
 # The largest notebook of a reference report has 1 MB.
 _MOST_SOURCE_BYTES = 64 * 1024**2
-# What a replay may leave in its folder and in its /tmp, and what one file may hold.
-_MOST_LEFT_BYTES = 1024**3
+# What one file of a replay may hold.
 _MOST_FILE_BYTES = 256 * 1024**2
-_BLOCK_BYTES = 4096
-_MOST_LEVELS = 8
 _MEMORY_BYTES = 16 * 1024**3
 _PROCESSES = 256
 _OPEN_FILES = 1024
@@ -43,9 +39,6 @@ _OPEN_FILES = 1024
 _END_LIMIT_S = 30
 _PROBE_LIMIT_S = 30
 _LOOK_EVERY_S = 0.5
-_MOST_SAID = 2000
-# What reading a folder meets while a notebook changes it.
-_GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
 _OFROOT = ("innolab", "notebooks", "data")
 _OF_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = (
@@ -91,7 +84,7 @@ def replay(study_name: str, folder: Path, source: Path, limit_s: float) -> None:
     """
     study = studies.find(study_name)
     folder = folder.resolve()
-    _refuse(_owned(folder))
+    leftovers.refuse(leftovers.owned(folder))
     with tempfile.TemporaryDirectory(prefix="innolab-sandbox-") as place:
         notebook = _readable_copy(source, Path(place))
         walls = _walls(folder, notebook)
@@ -103,9 +96,9 @@ def replay(study_name: str, folder: Path, source: Path, limit_s: float) -> None:
         try:
             _run([*walls, *words], folder, limit_s)
         finally:
-            strange = _owned(folder)
+            strange = leftovers.owned(folder)
         # Not after a failure, which says more: a kernel that is killed leaves its sockets.
-        _refuse(strange)
+        leftovers.refuse(strange)
 
 
 def _readable_copy(source: Path, place: Path) -> Path:
@@ -175,7 +168,7 @@ def _mounts(folder: Path, notebook: Path) -> list[str]:
 
 
 def _memory_disk(path: str) -> list[str]:
-    return ["--perms", "1777", "--size", str(_MOST_LEFT_BYTES), "--tmpfs", path]
+    return ["--perms", "1777", "--size", str(MOST_LEFT_BYTES), "--tmpfs", path]
 
 
 def _bound(path: str, inner: str | None = None) -> list[str]:
@@ -250,7 +243,7 @@ def _prove(walls: list[str]) -> None:
         said = str(error)
     if said is not None:
         raise InputError(
-            f"This host cannot isolate a stranger's notebook: {_plain(said)}. It needs bubblewrap "
+            f"This host cannot isolate a stranger's notebook: {plain(said)}. It needs bubblewrap "
             "0.8 or newer and a kernel that lets users make namespaces (sysctl "
             "user.max_user_namespaces above 0; on Ubuntu, "
             "kernel.apparmor_restrict_unprivileged_userns=0); in a container, one that allows "
@@ -306,7 +299,7 @@ def _wait(process: subprocess.Popen[bytes], folder: Path, limit_s: float) -> Non
             process.wait(min(left_s, _LOOK_EVERY_S))
             return
         except subprocess.TimeoutExpired:
-            _refuse_too_much(folder)
+            leftovers.refuse_too_much(folder)
     raise InnolabError(
         f"It did not end within {limit_s:g} s, and was killed with all that it had started."
     )
@@ -330,87 +323,10 @@ def _wait_for_all(first: int | None) -> None:
         )
 
 
-def _refuse_too_much(folder: Path) -> None:
-    """Raise once a folder holds more than a replay needs."""
-    total = 0
-    for _, found, _ in _entries(folder):
-        total += _BLOCK_BYTES + found.st_blocks * 512
-        if total > _MOST_LEFT_BYTES:
-            raise InnolabError(
-                f"It wrote more than {_MOST_LEFT_BYTES:,} bytes into the report's folder, and was "
-                "killed."
-            )
-
-
-def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result, int]]:
-    """Yield all in a folder as (path, status, level), no link followed; what vanishes is left out.
-
-    A folder comes before its contents, and none below `_MOST_LEVELS` is entered.
-    """
-    rest = [(folder, 1)]
-    while rest:
-        place, level = rest.pop()
-        try:
-            paths = list(place.iterdir())
-        except _GONE:
-            continue
-        for path in paths:
-            try:
-                found = path.lstat()
-            except _GONE:
-                continue
-            yield path, found, level
-            if stat.S_ISDIR(found.st_mode) and level < _MOST_LEVELS:
-                rest.append((path, level + 1))
-
-
-def _owned(folder: Path) -> list[str]:
-    """Make all in a folder ours, and return what was removed of it.
-
-    That is what is neither a plain file nor a folder of plain files: a link, a pipe, a device, a
-    socket, or a folder that is too deep. So no later reader is led astray.
-    """
-    os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)
-    folder.chmod(0o755)
-    strange = []
-    for path, found, level in _entries(folder):
-        is_folder = stat.S_ISDIR(found.st_mode)
-        if (is_folder and level < _MOST_LEVELS) or stat.S_ISREG(found.st_mode):
-            os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
-            path.chmod(0o755 if is_folder else 0o644)
-        else:
-            _remove(path, is_folder=is_folder)
-            strange.append(str(path.relative_to(folder)))
-    return sorted(strange)
-
-
-def _refuse(strange: list[str]) -> None:
-    if strange:
-        raise InnolabError(
-            f"{_plain(strange[0])}: it is neither a plain file nor a folder of plain files, but a "
-            "link, a pipe or a folder too deep. It was removed."
-        )
-
-
-def _remove(path: Path, *, is_folder: bool) -> None:
-    """Remove a file, or a folder that may be deeper than Python's stack, which fails shutil."""
-    if is_folder:
-        subprocess.run(["chmod", "-R", "u+rwx", "--", str(path)], check=True)
-        subprocess.run(["rm", "-rf", "--", str(path)], check=True)
-    else:
-        path.unlink()
-
-
 def _end_of(said: IO[bytes]) -> str:
     said.seek(0, os.SEEK_END)
-    said.seek(max(0, said.tell() - 4 * _MOST_SAID))
-    return _plain(said.read().decode(errors="replace"))
-
-
-def _plain(text: str) -> str:
-    """Return the end of a stranger's text as one line that does nothing to a terminal."""
-    line = " ".join(text.split()).rstrip(".")
-    return "".join(c if c.isprintable() else "?" for c in line)[-_MOST_SAID:]
+    said.seek(max(0, said.tell() - 4 * MOST_SAID))
+    return plain(said.read().decode(errors="replace"))
 
 
 def _inside(study_name: str, folder: str, source: str) -> int:

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.analysis import consistency, validity
+from innolab.analysis import checks, consistency
 from innolab.base import parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
-from innolab.record.plan import PLAN_FILE, Plan, plan_keys
-from innolab.record.run import Run
+from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.run import Check, Run
 from innolab.record.runlog import Entry, RunLog
 from innolab.record.runs import RunSet
-from innolab.record.study import Parameters, Study, check_parameters
 from innolab.report import (
     companions,
     folders,
@@ -28,6 +27,8 @@ from innolab.report import (
     sandbox,
     signatures,
 )
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Study
 
 LIMITS = (
     "What this cannot prove: that the runs happened. Whoever invents a whole session with "
@@ -70,14 +71,14 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     plan = Plan.read(report)
     study = studies.find(plan.study)
     try:
-        entries, torn = RunLog(report / runlog.FILE).entries()
-        runs = RunSet.read(study, report)
+        entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
+        runs = study.read(report)
     except InnolabError as error:
         return Findings([f"{runlog.FILE}: {error}"])
     found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
     found.faults += _of_session(entries, body)
-    if is_todays := _is_of_todays_study(study, plan):
-        parameters = check_parameters(study, plan.parameters)
+    if is_todays := _is_of_todays_study(study, plan, runs):
+        parameters = study.check(plan.parameters)
         found.faults += _of_plan(study, parameters, plan, entries, runs, body)
         found.faults += companions.faults(runs, report)
     found.notes += consistency.own_builds(runs.runs)
@@ -108,12 +109,17 @@ def _result(followed: Future[list[str]]) -> list[str]:
         return ["series: they ended the process that read them, as no real ones do"]
 
 
-def _is_of_todays_study(study: Study, plan: Plan) -> bool:
-    """Return whether a plan is what this innolab would plan by these parameters."""
+def _is_of_todays_study(study: Study, plan: Plan, runs: RunSet) -> bool:
+    """Return whether a plan is what this innolab would plan by these parameters.
+
+    Those of an older innolab had a digest of other parts; their trials are compared instead.
+    """
     try:
-        return study.spec_sha256(check_parameters(study, plan.parameters)) == plan.spec_sha256
+        parameters = study.check(plan.parameters)
     except InnolabError:
         return False
+    is_older = any(run.is_older for run in runs.runs)
+    return is_older or study.spec_sha256(parameters) == plan.spec_sha256
 
 
 def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
@@ -157,10 +163,16 @@ def _of_plan(
 ) -> list[str]:
     """Return what contradicts the plan, and the study's settings and checks."""
     found = []
-    if [run.key for run in sorted(runs.runs, key=lambda r: r.trial)] != plan_keys(study, plan):
+    keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
+    planned = [trial.key for trial in study.planned(plan)]
+    if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
+        keys, planned = sorted(keys), sorted(planned)
+    if keys != planned:
         found.append("its trials are not those of the plan")
     found += _planned_otherwise(study, parameters, plan, entries)
-    found += consistency.guarded(lambda: consistency.arms(study, parameters, runs.runs), "arms")
+    found += consistency.guarded(
+        lambda: consistency.arms(runs.runs, lambda run: study.asked(parameters, run)), "arms"
+    )
     found += consistency.servers(runs.runs, runs.variables)
     for run in runs.runs:
         if run.status == "complete" and not _checks_follow(study, run, runs):
@@ -180,7 +192,7 @@ def _planned_otherwise(
     study: Study, parameters: Parameters, plan: Plan, entries: list[Entry]
 ) -> list[str]:
     """Return sessions that began with another plan, or with more trials or blocks than it has."""
-    now = (plan.sha256(study), len(plan_keys(study, plan)), study.blocks(parameters))
+    now = (study.plan_sha256(plan), len(study.planned(plan)), study.blocks(parameters))
     return [
         f"the session of line {entry.number} began with {session.trials} trials in "
         f"{session.blocks} blocks of a plan that is not {PLAN_FILE}'s"
@@ -192,11 +204,16 @@ def _planned_otherwise(
 
 def _checks_follow(study: Study, run: Run, runs: RunSet) -> bool:
     variables = runs.variables.get(run.conditions.get("variables") or "", {})
-    evidence = validity.Evidence(run.metrics, run.conditions, variables)
+    evidence = checks.Evidence(run.observations, run.conditions, variables)
     try:
-        return list(validity.judge(evidence, study.checks)) == run.checks
+        judged = study.judged(evidence)
+        return sorted(judged, key=_name_of) == sorted(run.checks, key=_name_of)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         return False
+
+
+def _name_of(check: Check) -> str:
+    return check.check
 
 
 def _derived(

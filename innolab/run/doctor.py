@@ -1,4 +1,4 @@
-"""What a host has, what it lacks, and what may disturb a measurement on it."""
+"""What a host has, what is missing, and what may disturb a measurement on it."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe, tools
 from innolab.hosts.local import HERE
-from innolab.run.session import base_settings_file
+from innolab.loads.trial import base_settings_file
 from innolab.storage import emulated
 
 _ROOM_BYTES = 10 * 1024**3
@@ -19,7 +19,7 @@ _ROOM_BYTES = 10 * 1024**3
 class Finding(NamedTuple):
     """One line of the examination."""
 
-    result: Literal["ok", "note", "lacking"]
+    result: Literal["ok", "note", "missing"]
     name: str
     says: str
 
@@ -34,24 +34,24 @@ def _builds() -> Iterator[Finding]:
     yield Finding("ok", "cache", str(cache))
     records = sorted((cache / "builds").glob("*.json"))
     if not records or not base_settings_file(cache).exists():
-        yield Finding("lacking", "MySQL builds", f"none in {cache}. Run: make setup")
+        yield Finding("missing", "MySQL builds", f"none in {cache}. Run: make setup")
     for record in records:
         body = json.loads(record.read_text())
         if why := body.get("unavailable"):
-            yield Finding("note", record.stem, f"cannot be had: {why}")
+            yield Finding("note", record.stem, f"not available: {why}")
         else:
             yield Finding("ok", record.stem, f"{body['version']}, {body['origin']}")
     try:
         user = machine.server_user()
         yield Finding("ok", "servers run as", user or "you, who are not root")
     except InputError as error:
-        yield Finding("lacking", "servers' user", str(error))
+        yield Finding("missing", "servers' user", str(error))
     if not shutil.which("setpriv"):
-        yield Finding("lacking", "setpriv", "it comes with util-linux; install that package")
+        yield Finding("missing", "setpriv", "it comes with util-linux; install that package")
 
 
 def _tools() -> Iterator[Finding]:
-    for name in sorted({tool for study in studies.NAMES for tool in studies.find(study).tools}):
+    for name in sorted({tool for study in studies.names() for tool in studies.find(study).tools}):
         try:
             yield Finding("ok", name, tools.path(name))
         except InputError as error:

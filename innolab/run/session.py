@@ -1,4 +1,4 @@
-"""The workshop of one session: builds, datasets, copies, sites, and single trials."""
+"""One session: its builds, datasets, copies and sites, and its trials one by one."""
 
 import contextlib
 import datetime
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from innolab.analysis import validity
+from innolab.analysis import checks
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
@@ -15,29 +15,25 @@ from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe
 from innolab.hosts.base import HostLostError
 from innolab.hosts.local import HERE
-from innolab.loads.trial import Bench, anonymous
+from innolab.loads.trial import Bench, anonymous, base_settings_file
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.record import journal
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
-from innolab.record.run import SCHEMA, Run, finite
-from innolab.record.study import Parameters, Study, Trial
+from innolab.record.run import SCHEMA, Check, Observation, Run
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Arm, Study, Trial
 
 # Less than what a server asks for when a table's file grows.
 _FULL_BYTES = 8 * 1024**2
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-def base_settings_file(cache: Path) -> Path:
-    """Return the host's base my.cnf, which the playbook leaves in the cache folder."""
-    return cache / "etc" / "my.cnf"
-
-
-class Workshop:
+class Session:
     """The servers, datasets and clones of one session, all in one folder of the cache."""
 
     def __init__(
@@ -71,7 +67,7 @@ class Workshop:
         self.sites = Sites(
             self.folder,
             study.needs(parameters).emulated_bytes,
-            study.calibration_s.get(parameters.scale, 0.0),
+            study.calibration_s.of(parameters),
             arrays,
             progress.say,
             clock,
@@ -98,7 +94,7 @@ class Workshop:
             shutil.rmtree(half)
 
     def prepare_datasets(self) -> None:
-        """Build what the cache lacks, before the first trial, so that no trial waits for it."""
+        """Build what is missing in the cache, before the first trial, so that none waits."""
         for build in self.builds.values():
             with self.clock.stage("dataset"):
                 say = _prefixed(self.progress, f"{build.id}: ")
@@ -108,9 +104,9 @@ class Workshop:
     def prepare_devices(self) -> None:
         """Make ready every device that can be before the first trial, and ask fio for its speed."""
         build = next(iter(self.builds))
-        arms = self.study.arms(self.parameters, build)
+        arms = [vars(arm) for arm in self.study.arms(self.parameters, build)]
         if self.arrays is not None:
-            self.progress.say(f"{self.arrays.host.name}: bringing servers and tools")
+            self.progress.say(f"{self.arrays.host.name}: installing servers and tools")
             with self.clock.stage("set-up"):
                 self.arrays.prepare_host(list(self.builds.values()))
         self.sites.prepare(list(dict.fromkeys(str(a["device"]) for a in arms if "device" in a)))
@@ -161,16 +157,18 @@ class Workshop:
             say=self.progress.say,
             mark=self.progress.mark,
             parameters=self.parameters,
+            seed=(self.parameters.seed + trial.position) % 2**20 * 1000,
         )
         started = _now()
         error = None
-        metrics: dict[str, Any] = {}
+        rows: list[Observation] = []
         try:
-            metrics = finite(self.study.trial(bench, trial))
+            for row in self.study.trial(bench, Arm(**trial.factors)):
+                rows.append(self.study.observation(row))
         except (InnolabError, OSError) as failure:
             if isinstance(failure, OSError) and failure.errno in _NO_ROOM:
                 raise InnolabError(
-                    f"The disk gave out during a trial ({failure.strerror}), which is not "
+                    f"The disk failed or is full during a trial ({failure.strerror}), which is not "
                     "recorded. Make room and run the same again."
                 ) from None
             error = _disk_full(site) + anonymous(str(failure)) + self._keep_failed(bench)
@@ -180,7 +178,7 @@ class Workshop:
         for stage, seconds in bench.clock.seconds.items():
             self.clock.seconds[stage] += seconds
         bench.note("host", facts)
-        return self._record(trial, bench, metrics, error, started)
+        return self._record(trial, bench, [] if error else rows, error, started)
 
     def _journal(self, trial: Trial, site: Site) -> Journal:
         """Return a trial's journal; only what lies on our own disk outlives a session."""
@@ -200,7 +198,7 @@ class Workshop:
         return f" Its data are kept in {bench.journal.keep_failed().relative_to(self.cache)}."
 
     def _site(self, trial: Trial) -> Site:
-        """Return where a trial runs; making an array anew takes all copies with it."""
+        """Return where a trial runs; making an array again removes all copies."""
         device = trial.factors.get("device")
         if device is None:
             return self.sites.plain()
@@ -220,13 +218,12 @@ class Workshop:
         return self._facts[site.device]
 
     def _record(
-        self, trial: Trial, bench: Bench, metrics: dict[str, Any], error: str | None, started: str
+        self, trial: Trial, bench: Bench, rows: list[Observation], error: str | None, started: str
     ) -> Run:
-        checks: list[Any] = []
+        judged: list[Check] = []
         if error is None:
-            checks = validity.judge(
-                validity.Evidence(metrics, bench.conditions, bench.variables), self.study.checks
-            )
+            evidence = checks.Evidence(rows, bench.conditions, bench.variables)
+            judged = self.study.judged(evidence)
         return Run(
             schema_=SCHEMA,
             study=self.study.name,
@@ -235,13 +232,13 @@ class Workshop:
             trial=trial.position,
             block=trial.block,
             factors=trial.factors,
-            metrics=metrics,
+            observations=rows,
             conditions={
                 "innolab": self._own_facts,
                 **bench.conditions,
                 "time_s": {k: round(v, 4) for k, v in bench.clock.seconds.items()},
             },
-            checks=checks,
+            checks=judged,
             series=bench.write_series(f"series/{trial.position:04d}.parquet"),
             status="complete" if error is None else "failed",
             error=error,
@@ -251,7 +248,7 @@ class Workshop:
 
 
 def _disk_full(site: Site) -> str:
-    """Return that a site's disk is full, in words, where it is: servers tell that in many ways."""
+    """Return that a site's disk is full, where it is: servers report that in many ways."""
     if site.host is not HERE or (free := machine.free_disk_bytes(site.data)) > _FULL_BYTES:
         return ""
     return f"The disk of the data is full ({bytes_text(free)} free). "
@@ -263,7 +260,7 @@ def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, B
     if gone := [name for name in chosen.builds if name not in usable]:
         raise InputError(
             f"This report was begun with {', '.join(gone)}, which this host no longer has. "
-            "Bring it back with: make setup; or move the unfinished report away."
+            "Install it again with: make setup; or move the unfinished report away."
         )
     return usable
 

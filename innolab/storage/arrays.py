@@ -1,7 +1,7 @@
 """Arrays of a host's disks, made one after the other by the playbook site.yml.
 
 An array is made of the disks that the inventory names by id, serial and size. The playbook plans
-first; only the hash of its plan lets it go on.
+first; only the hash of its plan confirms it.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Arrays:
     present: str | None = None
 
     def prepare_host(self, builds: list[Build]) -> None:
-        """Bring servers and tools to the host, and prove that the servers are those of here.
+        """Install servers and tools on the host, and prove that the servers are those of here.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Arrays:
             Where the playbook fails, or a server's digest is another.
         """
         wanted = {"mysql_host_builds": [build.id for build in builds]}
-        self._play(wanted, "software", "its servers and tools could not be brought there")
+        self._play(wanted, "software", "its servers and tools could not be installed")
         for build in builds:
             there = moved(build, machine.cache_folder(), self.host.folder).mysqld[-1]
             found = self.host.must(["sha256sum", there], what=f"Reading {build.id}").split()[0]
@@ -62,7 +62,7 @@ class Arrays:
                 )
 
     def arrange(self, name: str) -> dict[str, Any]:
-        """Make an array anew with its file system, in place of the last, and return its record.
+        """Make an array with its file system, in place of the last, and return its record.
 
         Raises
         ------
@@ -139,7 +139,7 @@ def require_confirmed(arrays: Arrays, given: str | None) -> None:
     raise InputError(
         f"This study makes {', '.join(arrays.known)} on {arrays.host.name}, one after the other. "
         f"All data on these disks will be lost: {listed}. Disks that hold anything but arrays of "
-        f"innolab's are refused. To go on: -p confirm={digest}. Nothing was changed."
+        f"innolab's are refused. To confirm: -p confirm={digest}. Nothing was changed."
     )
 
 

@@ -23,7 +23,7 @@ _MEMORY_SHARE = 0.4
 
 
 def why_impossible() -> str | None:
-    """Return why this user cannot have emulated disks here, or None where they can be had."""
+    """Return why this user cannot have emulated disks here, or None where it can."""
     if os.geteuid() != 0:
         return "loop devices, mounts and the block-io controller need root"
     if not Path("/dev/loop-control").exists():
@@ -89,7 +89,7 @@ class EmulatedDisk:
         except OSError as error:
             raise InnolabError(
                 f"The kernel did not take the limits of the emulated disk: {error.strerror}. Its "
-                "block-io controller lacks throttling."
+                "block-io controller has no throttling."
             ) from None
         if found != {name: value for name, value in wanted.items() if value is not None}:
             raise InnolabError(

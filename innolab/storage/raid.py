@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 # Operations on disks that a small write costs: on RAID5 the old data and the old parity are read,
-# and both are written anew.
+# and both are written again.
 _RAID5_PENALTY = 4
 # How far a calibration may be off the formula before it needs an explanation.
 TOLERANCE = 0.10

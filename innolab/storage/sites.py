@@ -112,7 +112,7 @@ class Sites:
         return Site(HOST, HERE, place)
 
     def at(self, device: str, block: int = 0) -> Site:
-        """Return a device, ready and calibrated; an array is made anew for each block."""
+        """Return a device, ready and calibrated; an array is made for each block."""
         if self._arrays is not None and device in self._arrays.known:
             if self._arranged is None or self._arranged[:2] != (device, block):
                 self._arranged = device, block, self._arrange(self._arrays, device)

@@ -10,9 +10,9 @@ import pytest
 from test_workstation import NEW, new_folder, setup
 
 from innolab.hosts import machine
+from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds
 from innolab.mysql.server import Server, initialize
-from innolab.run.session import base_settings_file
 
 pytestmark = pytest.mark.integration
 

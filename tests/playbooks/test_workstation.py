@@ -129,7 +129,7 @@ def plain(value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("build", "lacking"),
+    ("build", "missing"),
     [
         (
             OLD,

@@ -34,8 +34,40 @@ _GAUGES = ("dirty_pages", "checkpoint_age_bytes")
 Bins = dict[str, list[float]]
 
 
-def measured(done: Checkpoint, edges_mrows: Sequence[int], rows_per_mrow: float) -> dict[str, Any]:
-    """Return curves over rows, the spans that the claims speak of, and what a row cost.
+METRICS = {
+    **dict.fromkeys(["per_s"], "rows/s"),
+    **dict.fromkeys(["read_bytes_per_s", "written_bytes_per_s"], "bytes/s"),
+    **dict.fromkeys(["reads_per_s", "writes_per_s"], "1/s"),
+    **dict.fromkeys(_SHARES, "share of all processors"),
+    "dirty_pages": "pages",
+    "checkpoint_age_bytes": "bytes",
+    "fall_ratio": "late over early throughput",
+    "knee_mrows": "million rows",
+    "knee_found": "1 where there is a knee, else 0",
+    "knee_data_ratio": "data over pool",
+    "stall_busy_share": "share of all processors",
+    "stall_iowait_share": "share of all processors",
+    "all_per_s": "rows/s",
+    "mysqld_us_per_row": "µs",
+    "generator_us_per_row": "µs",
+    "redo_bytes_per_row": "bytes",
+    "device_read_bytes_per_row": "bytes",
+    "device_written_bytes_per_row": "bytes",
+    "compressions_per_1000_rows": "1",
+    "compress_failed_ratio": "share of the attempts",
+    "leaf_bytes_per_row": "bytes",
+    "file_bytes_per_row": "bytes",
+    "allocated_bytes_per_row": "bytes",
+    "zlib_ratio": "times smaller",
+}
+
+
+def measured(
+    done: Checkpoint, edges_mrows: Sequence[int], rows_per_mrow: float
+) -> list[dict[str, Any]]:
+    """Return observations: each bin of the curves, each span of the claims, then the whole.
+
+    `mrows` is the end of a bin, in millions of the original's rows.
 
     Parameters
     ----------
@@ -45,20 +77,25 @@ def measured(done: Checkpoint, edges_mrows: Sequence[int], rows_per_mrow: float)
     """
     samples = curves.joined(done.samples)
     bins = curves.by_rows(samples, [mrows * rows_per_mrow for mrows in edges_mrows])
-    spans = {name: _span(bins, ends) for name, ends in SPANS_MROWS.items()}
-    return {
-        **{f"curve_{name}": values for name, values in _curve(bins).items()},
-        **{f"curve_{name}": bins[name] for name in _GAUGES},
-        **{
-            f"{span}_{name}": values[0]
+    curve = {**_curve(bins), **{name: bins[name] for name in _GAUGES}}
+    spans = {name: _curve(_span(bins, ends)) for name, ends in SPANS_MROWS.items()}
+    whole = {name: sum(values) for name, values in bins.items()}
+    return [
+        *(
+            {"mrows": end, **{name: values[place] for name, values in curve.items()}}
+            for place, end in enumerate(edges_mrows[1:])
+        ),
+        *(
+            {"span": span, **{name: values[0] for name, values in of.items()}}
             for span, of in spans.items()
-            for name, values in _curve(of).items()
+        ),
+        {
+            "fall_ratio": spans["late"]["per_s"][0] / spans["early"]["per_s"][0],
+            **_knee(edges_mrows, curve["per_s"]),
+            **_stall(curve),
+            **_costs(done, whole),
         },
-        "fall_ratio": _curve(spans["late"])["per_s"][0] / _curve(spans["early"])["per_s"][0],
-        **_knee(edges_mrows, _curve(bins)["per_s"]),
-        **_stall(_curve(bins)),
-        **_costs(done, {name: sum(values) for name, values in bins.items()}),
-    }
+    ]
 
 
 def _span(bins: Bins, ends_mrows: tuple[int, int]) -> Bins:

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from innolab.analysis import steady_state
-from innolab.record.run import Check, Result
+from innolab.record import run
+from innolab.record.run import Result
 from innolab.storage import profiles, raid
 
-# Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
-# 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.
-ROWS_PER_S_FLOOR = 500_000
 STEAL_WARN, STEAL_INVALID = 0.02, 0.20
 OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
 # It shares the host's CPUs with the server, so its share is also what it takes away.
-# Of S1's table.
-_PARTITIONS = 3
 GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
 
 
@@ -26,24 +22,25 @@ GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
 class Evidence:
     """What one trial recorded."""
 
-    metrics: Mapping[str, Any]
+    observations: Sequence[Mapping[str, Any]]
     conditions: Mapping[str, Any]
     variables: Mapping[str, str]
 
 
-def judge(evidence: Evidence, names: Sequence[str]) -> list[Check]:
-    """Return the results of a study's checks, in their order."""
+Finding = tuple[Result, str]
+Check = Callable[[Evidence], Finding]
+
+
+def judge(evidence: Evidence, checks: Mapping[str, Check]) -> list[run.Check]:
+    """Return the results of checks, in their order."""
     return [
-        Check(check=name, result=result, says=says)
-        for name in names
-        for result, says in [CHECKS[name](evidence)]
+        run.Check(check=name, result=result, says=says)
+        for name, check in checks.items()
+        for result, says in [check(evidence)]
     ]
 
 
-Verdict = tuple[Result, str]
-
-
-def _debug_build(evidence: Evidence) -> Verdict:
+def _debug_build(evidence: Evidence) -> Finding:
     """Prevents S3's retracted result: a debug server is slow, and slow in another order."""
     if evidence.conditions["build"]["debug"]:
         return "invalid", "this is a debug build: its help offers --debug"
@@ -52,26 +49,14 @@ def _debug_build(evidence: Evidence) -> Verdict:
     return "ok", "no debug build"
 
 
-def _rows_floor(evidence: Evidence) -> Verdict:
-    """Prevents the same from a build that hides it; CPU seconds leave slow disks out of it."""
-    rows = evidence.conditions["dataset"]["rows"]
-    slowest = min(
-        rows / max(value, 0.01)
-        for name, value in evidence.metrics.items()
-        if name.startswith("pass") and name.endswith("_mysqld_cpu_s")
-    )
-    says = f"{slowest:,.0f} rows a CPU second in the slower pass; floor {ROWS_PER_S_FLOOR:,}"
-    return ("ok" if slowest >= ROWS_PER_S_FLOOR else "invalid"), says
-
-
-def _pool_not_preloaded(evidence: Evidence) -> Verdict:
+def _pool_not_preloaded(evidence: Evidence) -> Finding:
     """Prevents a pool that fills itself from the last run's list while a cold scan is timed."""
     names = ("innodb_buffer_pool_dump_at_shutdown", "innodb_buffer_pool_load_at_startup")
     on = [name for name in names if evidence.variables.get(name, "OFF") != "OFF"]
     return ("invalid", f"{' and '.join(on)} on") if on else ("ok", "dump and load of the pool off")
 
 
-def _cold(evidence: Evidence) -> Verdict:
+def _cold(evidence: Evidence) -> Finding:
     """Prevents the operating system's cache from passing for the disk."""
     left = evidence.conditions["resident_pages_before_start"]
     if left:
@@ -79,7 +64,7 @@ def _cold(evidence: Evidence) -> Verdict:
     return "ok", "no page of the data files in the page cache before the start"
 
 
-def _effective(evidence: Evidence) -> Verdict:
+def _effective(evidence: Evidence) -> Finding:
     """Prevents a setting that the server ignored, rounded or adapted in silence."""
     differing = []
     absent = []
@@ -95,7 +80,7 @@ def _effective(evidence: Evidence) -> Verdict:
     return "ok", f"all settings in force; not in this version: {', '.join(absent) or 'none'}"
 
 
-def _full_scan(evidence: Evidence) -> Verdict:
+def _full_scan(evidence: Evidence) -> Finding:
     """Prevents an index from answering the query that should read the whole table."""
     plan = evidence.conditions["scan_plan"]
     if plan["type"] != "ALL":
@@ -103,7 +88,7 @@ def _full_scan(evidence: Evidence) -> Verdict:
     return "ok", "the query scans the clustered index"
 
 
-def _read_only(evidence: Evidence) -> Verdict:
+def _read_only(evidence: Evidence) -> Finding:
     """Prevents arms that run on tables which an earlier arm changed."""
     if changed := evidence.conditions["tables_changed"]:
         return "invalid", changed
@@ -112,7 +97,7 @@ def _read_only(evidence: Evidence) -> Verdict:
     return "ok", "no table of other trials changed" if shared else "the table's file is as cloned"
 
 
-def _device(evidence: Evidence) -> Verdict:
+def _device(evidence: Evidence) -> Finding:
     """Prevents a disk that is slower or faster than the one it stands for."""
     device = evidence.conditions["device"]
     if device["name"] == profiles.HOST:
@@ -124,7 +109,7 @@ def _device(evidence: Evidence) -> Verdict:
     return "ok", f"fio found each device within {profiles.TOLERANCE:.0%} of its profile"
 
 
-def _array(evidence: Evidence) -> Verdict:
+def _array(evidence: Evidence) -> Finding:
     """Prevents a degraded or rebuilding array, or one of another shape, from being compared."""
     found = evidence.conditions["device"].get("array")
     if found is None:
@@ -152,7 +137,7 @@ def _array(evidence: Evidence) -> Verdict:
     return "ok", "level, members and barriers as asked; no rebuild, no member missing"
 
 
-def _formula(evidence: Evidence) -> Verdict:
+def _formula(evidence: Evidence) -> Finding:
     """Prevents the host's bus or processors from passing for the array's own limit."""
     device = evidence.conditions["device"]
     found = device.get("array")
@@ -174,97 +159,60 @@ def _formula(evidence: Evidence) -> Verdict:
     )
 
 
-def _row_format(evidence: Evidence) -> Verdict:
-    """Prevents a table that the server only called compressed: 5.6 may warn and build COMPACT."""
-    table = evidence.conditions["table"]
-    if wrong := row_format_faults(table["format"], table["key_block_kib"], table["partitions"]):
-        return "invalid", wrong
-    kinds = ", ".join(sorted({one["row_format"] for one in table["partitions"]}))
-    return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
-
-
-def row_format_faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
-    """Return what of a table's partitions is not as asked, in words; nothing where all is."""
-    wrong = []
-    if len(made) != _PARTITIONS:
-        wrong.append(f"{len(made)} partitions instead of {_PARTITIONS}")
-    for number, one in enumerate(made):
-        if (one["row_format"] == "compressed") != (form == "compressed"):
-            wrong.append(f"partition {number} has row format {one['row_format']}")
-        if form == "compressed" and one["zip_page_bytes"] != key_block_kib * 1024:
-            wrong.append(f"partition {number} has pages of {one['zip_page_bytes']} bytes")
-        if (form == "page") != ("compression=" in one["options"]):
-            wrong.append(f"partition {number} was made with '{one['options']}'")
-    return "; ".join(wrong)
-
-
-def _one_piece(evidence: Evidence) -> Verdict:
-    """Prevents a pool that a restart had emptied from passing for one that ran full."""
-    pieces = evidence.conditions["pieces"]
-    if pieces["resumed_at_rows"]:
-        return "warn", (
-            f"resumed at {pieces['resumed_at_rows']:,} rows with an empty pool, after deleting "
-            f"{pieces['deleted_rows']:,} rows beyond"
-        )
-    if pieces["again"]:
-        return "ok", f"started again on an empty table: {pieces['again']}"
-    return "ok", "inserted in one go"
-
-
-def _load_errors(evidence: Evidence) -> Verdict:
+def _load_errors(evidence: Evidence) -> Finding:
     """Prevents transactions that failed from counting as fast ones."""
     wrong = [
-        f"{load['errors']} errors and {load['reconnects']} reconnects ({mode})"
-        for mode, load in evidence.conditions["sysbench"].items()
+        f"{load['errors']} errors and {load['reconnects']} reconnects ({load['label']})"
+        for load in evidence.conditions["loads"]
         if load["errors"] or load["reconnects"]
     ]
     return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
 
 
-def _generator(evidence: Evidence) -> Verdict:
+def _generator(evidence: Evidence) -> Finding:
     """Prevents the load generator's own limit from passing for the server's."""
-    share = max(load["cpu_share"] for load in evidence.conditions["sysbench"].values())
+    share = max(load["cpu_share"] for load in evidence.conditions["loads"])
     says = f"sysbench used {share:.0%} of the CPUs at most"
     return _graded(share, GENERATOR_WARN, GENERATOR_INVALID), says
 
 
-def _steady(evidence: Evidence) -> Verdict:
+def _steady(evidence: Evidence) -> Finding:
     """Prevents a server that still puts off its work from passing for a fast one."""
     drifting = []
-    for mode, found in evidence.conditions["steady"].items():
+    for found in evidence.conditions["steady"]:
         if not found["reached"]:
             worst = ", ".join(
                 f"{quantity} {share:+.0%}"
                 for quantity, share in found["drifts"].items()
                 if abs(share) > steady_state.TOLERANCES[quantity]
             )
-            drifting.append(f"{mode} after {found['waited_s']} s: {worst}")
+            drifting.append(f"{found['label']} after {found['waited_s']} s: {worst}")
     if drifting:
         return "warn", f"not reached: {'; '.join(drifting)}"
     return "ok", "throughput, dirty pages, checkpoint age and pool steady over the window"
 
 
-def _no_swap(evidence: Evidence) -> Verdict:
+def _no_swap(evidence: Evidence) -> Finding:
     """Prevents a pool that lies in swap from passing for one in memory."""
     pages = evidence.conditions["usage"]["swapped_pages"]
     return ("invalid", f"{pages} pages were swapped") if pages else ("ok", "nothing swapped")
 
 
-def _steal(evidence: Evidence) -> Verdict:
+def _steal(evidence: Evidence) -> Finding:
     """Prevents the neighbours of a virtual machine from passing for a slow arm."""
     share = evidence.conditions["usage"]["steal_share"]
     says = f"{share:.1%} of the CPU time was stolen by the hypervisor"
     return _graded(share, STEAL_WARN, STEAL_INVALID), says
 
 
-def _others(evidence: Evidence) -> Verdict:
+def _others(evidence: Evidence) -> Finding:
     """Prevents other work on this host from passing for a slow arm."""
     share = evidence.conditions["usage"]["others_share"]
     says = f"other processes used {share:.1%} of the CPUs"
     return _graded(share, OTHERS_WARN, OTHERS_INVALID), says
 
 
-def _error_log(evidence: Evidence) -> Verdict:
+def _error_log(evidence: Evidence) -> Finding:
     """Prevents a server that complains from being measured as a healthy one."""
     errors = evidence.conditions["error_log"]["errors"]
     if errors:
@@ -279,9 +227,14 @@ def _graded(share: float, warn: float, invalid: float) -> Result:
     return "warn" if share > warn else "ok"
 
 
-CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
+# What every study checks.
+USUAL = ("debug build", "effective settings", "tables unchanged", "swap", "steal", "other load",
+         "error log")  # fmt: skip
+
+LOAD_CHECKS = ("load without errors", "load generator idle enough")
+
+CHECKS: dict[str, Check] = {
     "debug build": _debug_build,
-    "rows per second": _rows_floor,
     "pool not preloaded": _pool_not_preloaded,
     "cold": _cold,
     "effective settings": _effective,
@@ -290,8 +243,6 @@ CHECKS: dict[str, Callable[[Evidence], Verdict]] = {
     "device as its profile": _device,
     "array as asked": _array,
     "array as its formula": _formula,
-    "row format as asked": _row_format,
-    "in one piece": _one_piece,
     "load without errors": _load_errors,
     "load generator idle enough": _generator,
     "steady state": _steady,

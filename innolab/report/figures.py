@@ -1,0 +1,204 @@
+"""Figures that can leave a report: picture, plotted values, caption and alternative text."""
+
+import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from innolab.analysis import stats
+from innolab.base.units import number
+from innolab.report import svg
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+_PNG_DPI = 192
+_MOST_SERIES = 24
+# Not of an arm, so no part of a series.
+_REPETITION = ("trial", "block")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure; a notebook shows it with its caption."""
+
+    name: str
+    svg: str
+    caption: str
+    alt: str
+
+    def _repr_html_(self) -> str:
+        alt = html.escape(self.alt, quote=True)
+        drawn = self.svg[self.svg.index("<svg") :]
+        drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
+        links = " ".join(
+            f'<a href="figures/{self.name}.{kind}">{kind.upper()}</a>'
+            for kind in ("svg", "png", "csv")
+        )
+        return (
+            f'<figure id="{self.name}">{drawn}'
+            f"<figcaption>{html.escape(self.caption)} <small>{links}</small></figcaption></figure>"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.caption}\n{self.alt}"
+
+
+def publish(
+    picture: "Picture", name: str, values: "pd.DataFrame", caption: str, alt: str, folder: Path
+) -> Figure:
+    """Write NAME.svg, .png, .csv and .md into the folder's `figures/` and return the figure.
+
+    The same values give the same bytes: coordinates are rounded, values have the digits that they
+    are shown with, and no file says when it was made.
+    """
+    import matplotlib
+    from matplotlib import pyplot
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    place = folder / "figures"
+    place.mkdir(exist_ok=True)
+    _with_plain_ticks(picture)
+    text = io.StringIO()
+    # Or a notebook would show it twice.
+    pyplot.close(picture)
+    # Simplified, a path would lose another point on another processor.
+    with matplotlib.rc_context({"svg.hashsalt": name, "path.simplify": False}):
+        # One layout for both formats; it is half of the time that they take.
+        if layout := picture.get_layout_engine():
+            layout.execute(picture)
+            picture.set_layout_engine("none")
+        # By the canvases themselves: savefig draws each twice, in case the layout moves.
+        FigureCanvasSVG(picture).print_svg(text, metadata={"Date": None, "Creator": None})
+        picture.set_dpi(_PNG_DPI)
+        FigureCanvasAgg(picture).print_png(place / f"{name}.png", metadata={"Software": None})
+    drawn = svg.settled(text.getvalue(), name)
+    (place / f"{name}.svg").write_text(drawn)
+    settled = values.map(_settled)
+    settled.to_csv(place / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
+    (place / f"{name}.md").write_text(_leaflet(name, caption, alt))
+    return Figure(name, drawn, caption, alt)
+
+
+def _with_plain_ticks(picture: "Picture") -> None:
+    """Write the ticks of logarithmic axes as plain numbers: 2 and not 2 x 10^0."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axes in picture.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() == "log" and isinstance(axis.get_major_locator(), LogLocator):
+                low, high = sorted(axis.get_view_interval())
+                steps = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
+                axis.set_major_locator(LogLocator(subs=steps))
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+                axis.set_minor_formatter(NullFormatter())
+
+
+def _settled(value: Any) -> Any:
+    """Return a number without the digits in which processors disagree.
+
+    Shown with six, half-way cases would else be rounded up on one and down on the other.
+    """
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
+def _leaflet(name: str, caption: str, alt: str) -> str:
+    return (
+        f"# {name}\n\n{caption}\n\nAlternative text: {alt}\n\n"
+        f"Embed it in Markdown:\n\n    ![{alt}]({name}.svg)\n\n"
+        f'or in HTML:\n\n    <img src="{name}.png" alt="{html.escape(alt, quote=True)}">\n\n'
+        f"The plotted values are in {name}.csv.\n"
+    )
+
+
+def summarized(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":
+    """Return a metric by all other columns: mean, interval, and number of values.
+
+    Parameters
+    ----------
+    shown : a row a run, with the columns of its arm, `block` or `trial`, and the metric
+    arithmetic : whether to take arithmetic means, as of shares and of what may be zero; geometric
+        ones are for times and rates
+    """
+    import pandas as pd
+
+    by = [name for name in shown.columns if name not in (*_REPETITION, metric)]
+    rows = []
+    for levels, of in shown.dropna(subset=[metric]).groupby(by, sort=False, observed=True):
+        found = (stats.arithmetic_mean if arithmetic else mean)(list(of[metric]))
+        ends = {"low": found.low, "high": found.high, "n": found.n}
+        named: dict[str, Any] = dict(zip(by, list(levels), strict=True))
+        rows.append({**named, metric: found.estimate, **ends})
+    return pd.DataFrame(rows, columns=[*by, metric, "low", "high", "n"])
+
+
+def mean(values: Sequence[float]) -> stats.Interval:
+    """Return the geometric mean with its interval; the arithmetic one of values not positive."""
+    positive = all(value > 0 for value in values)
+    return (stats.geometric_mean if positive else stats.arithmetic_mean)(list(values))
+
+
+def plotted(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":
+    """Return what a figure of runs plots: single runs, and their means with intervals."""
+    import pandas as pd
+
+    runs = shown.drop(columns=[name for name in ["trial"] if name in shown]).assign(kind="run")
+    means = summarized(shown, metric, arithmetic=arithmetic).assign(kind="mean")
+    both = pd.concat([runs, means], ignore_index=True)
+    return both[["kind", *(name for name in both.columns if name != "kind")]]
+
+
+def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = False) -> str:
+    """Return each series of a figure in words: its value at the first and at the last x."""
+    means = summarized(shown, metric, arithmetic=arithmetic)
+    by = [name for name in means.columns if name not in (x, metric, "low", "high", "n")]
+    groups = means.groupby(by, sort=False, observed=True) if by else [((), means)]
+    said = []
+    for levels, of in groups:
+        name = ", ".join(map(str, levels))
+        ends = of if len(of) < 3 else of.iloc[[0, -1]]
+        points = ", ".join(
+            f"{number(value)} at {at}" for at, value in zip(ends[x], ends[metric], strict=True)
+        )
+        said.append(f"{name}: {points}" if name else points)
+    rest = len(said) - _MOST_SERIES
+    return "; ".join(said[:_MOST_SERIES]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def forest(rows: "pd.DataFrame", bounds: str = "published") -> Any:
+    """Return a forest plot of ratios: a line each, its interval, and the published value.
+
+    Parameters
+    ----------
+    rows : columns `claim`, `server`, `estimate`, `low`, `high` and `published`
+    """
+    import seaborn
+    from matplotlib.figure import Figure as Picture
+
+    names = list(dict.fromkeys(rows["claim"]))
+    servers = list(dict.fromkeys(rows["server"]))
+    picture = Picture(figsize=(8.6, 1.2 + 0.22 * max(len(names), 4)), layout="constrained")
+    axis = picture.subplots()
+    palette = seaborn.color_palette("colorblind", len(servers))
+    for place, (server, colour) in enumerate(zip(servers, palette, strict=True)):
+        of = rows[rows["server"] == server]
+        at = [names.index(claim) + 0.16 * (2 * place - len(servers) + 1) for claim in of["claim"]]
+        error = [of["estimate"] - of["low"], of["high"] - of["estimate"]]
+        axis.errorbar(of["estimate"], at, xerr=error, fmt="o", ms=4, capsize=2, linewidth=1,
+                      color=colour, label=server)  # fmt: skip
+    known = rows.dropna(subset=[bounds]).drop_duplicates("claim")
+    axis.scatter(known[bounds], [names.index(claim) for claim in known["claim"]], marker="s", s=30,
+                 facecolors="none", edgecolors="0.4", label=bounds, zorder=3)  # fmt: skip
+    axis.axvline(1, color="0.4", linewidth=0.8)
+    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.invert_yaxis()
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.xaxis.set_minor_formatter(lambda value, _: "")
+    axis.set_xlabel("ratio (log scale), 95 % intervals")
+    axis.legend(fontsize=8)
+    return picture

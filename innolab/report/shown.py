@@ -1,0 +1,309 @@
+"""What a notebook shows beside figures: tables, prose with values in it, verdicts."""
+
+import html
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from innolab.analysis import stats
+from innolab.analysis.verdicts import Verdict, arm_text
+from innolab.base.units import bytes_text, number, seconds_text
+from innolab.record.run import Result
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import Calibration, profiles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLOURS = {"reproduced": "#00694b", "contradicted": "#9b1c00"}
+_QUIET = "#5c5c5c"
+_STANDS = {"retracted": " (withdrawn by its author)", "hypothesis": " (our hypothesis)"}
+
+
+class Table:
+    """A table that a notebook shows plainly, the same bytes each time; no index of numbers."""
+
+    def __init__(self, frame: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> None:
+        import pandas as pd
+
+        made = frame if isinstance(frame, pd.DataFrame) else pd.DataFrame(list(frame))
+        # Formats of numbers are for cells alone: an index of ratios would show every digit.
+        self.frame = made.rename(index=_readable) if made.index.inferred_type != "integer" else made
+
+    def _options(self) -> dict[str, Any]:
+        import pandas as pd
+
+        return {
+            "index": not isinstance(self.frame.index, pd.RangeIndex),
+            "na_rep": "",
+            "float_format": number,
+        }
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html(border=0, classes="table", **self._options())
+
+    def __repr__(self) -> str:
+        return self.frame.to_string(**self._options())
+
+
+def _readable(label: Any) -> Any:
+    return number(label) if isinstance(label, float) else label
+
+
+class Prose(str):
+    """Markdown with values in it."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Alert:
+    """What a reader must know before any figure, set off so that nobody misses it."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = list(lines)
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        return f'<ul class="alert" role="alert" style="color: #9b1c00">{body}</ul>'
+
+    def __repr__(self) -> str:
+        return "\n".join(f"- {line}" for line in self.lines)
+
+
+def interval_text(found: stats.Interval) -> str:
+    """Return an estimate with its interval, as many digits as they bear."""
+    if found.low != found.low or found.low == found.high:
+        return number(found.estimate)
+    return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
+
+
+class Verdicts:
+    """The verdicts of a report: a table with a line a claim, and look-ups for prose."""
+
+    def __init__(self, found: Sequence[Verdict]) -> None:
+        self.found = list(found)
+        self.servers = list(dict.fromkeys(v.server for v in found))
+        self._by_key = {(v.claim, v.server): v for v in found}
+
+    def of(self, claim: str, server: str) -> Verdict:
+        """Return the verdict on a claim on one server."""
+        return self._by_key[claim, server]
+
+    def times(self, claim: str, server: str) -> str:
+        """Return the estimate of a claim with its interval, for a sentence."""
+        return _measured(self._by_key[claim, server]) or "not measured"
+
+    def counts(self, server: str) -> Counter[str]:
+        """Return how many claims on a server came out how; hypotheses of ours are left out."""
+        return Counter(
+            v.verdict for v in self.found if v.server == server and v.stands != "hypothesis"
+        )
+
+    def frame(self) -> "pd.DataFrame":
+        """Return a row a verdict: claim, server, stands, verdict, published, estimate and so on."""
+        import pandas as pd
+
+        numbers = dict.fromkeys(["published", "estimate", "low", "high"], float)
+        return pd.DataFrame([v.model_dump() for v in self.found]).astype(numbers)
+
+    def _repr_html_(self) -> str:
+        rows: dict[str, list[Verdict]] = {}
+        for v in self.found:
+            rows.setdefault(v.claim, []).append(v)
+        decided = [of for of in rows.values() if any(v.verdict in _COLOURS for v in of)]
+        open_ = [of for of in rows.values() if not any(v.verdict in _COLOURS for v in of)]
+        table = self._table(decided) if decided else ""
+        return table + _folded(open_, self._table(open_, why=True))
+
+    def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
+        head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)
+        more = "<th>what would decide it</th>" if why else ""
+        body = "".join(self._row(of, why=why) for of in rows)
+        return (
+            '<table class="table verdicts"><thead><tr><th>claim</th><th>published</th>'
+            f"{head}{more}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _row(self, of: Sequence[Verdict], *, why: bool) -> str:
+        first = of[0]
+        published = "" if first.published is None else f"{first.published:.3g}"
+        says = html.escape(first.says + _STANDS.get(first.stands, ""))
+        cells = "".join(f"<td>{_cell(v)}</td>" for v in of)
+        more = f"<td>{html.escape(_decider(of))}</td>" if why else ""
+        name = f'<small title="{first.claim}">{html.escape(first.claim)}</small>'
+        return f"<tr><td>{says} {name}</td><td>{published}</td>{cells}{more}</tr>"
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{v.claim} on {v.server}: {v.verdict} {_measured(v)}".rstrip() for v in self.found
+        )
+
+
+def _folded(rows: Sequence[Any], table: str) -> str:
+    if not rows:
+        return ""
+    words = f"{len(rows)} claim{'s' * (len(rows) != 1)} that these runs do not decide"
+    return f"<details><summary>{words}</summary>{table}</details>"
+
+
+def _cell(v: Verdict) -> str:
+    colour = _COLOURS.get(v.verdict, _QUIET)
+    care = f' <span title="{html.escape(v.caveat)}">†</span>' if v.caveat else ""
+    words = f'<b class="{v.verdict}" style="color: {colour}">{v.verdict}</b>{care}'
+    measured = _measured(v)
+    return f"{words} {measured}" if measured else words
+
+
+def _measured(v: Verdict) -> str:
+    if v.estimate is None:
+        return ""
+    low, high = (v.estimate if end is None else end for end in (v.low, v.high))
+    return interval_text(stats.Interval(v.estimate, low, high, v.n))
+
+
+def _decider(of: Sequence[Verdict]) -> str:
+    said = []
+    for v in of:
+        if v.verdict == "not-run":
+            said.append(v.reason)
+        elif v.blocks_needed:
+            said.append(f"about {v.blocks_needed} blocks on {v.server}")
+        else:
+            said.append(f"steadier runs on {v.server}: more blocks alone would not do")
+    return "; ".join(dict.fromkeys(said))
+
+
+def warnings(runs: RunSet, differing: Sequence[str], absent: Mapping[str, str]) -> "Alert | Prose":
+    """Return what a reader must know of the runs before any figure; that all is well otherwise."""
+    said = [f"{name} did not run: {why}." for name, why in absent.items()]
+    if differing:
+        said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
+    bad = [run for run in runs.runs if not run.valid]
+    for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
+        of = [run for run in bad if run.factors["server"] == server]
+        total = sum(run.factors["server"] == server for run in runs.runs)
+        said.append(f"Not valid: {len(of)} of {total} runs of {server}. No verdict rests on them.")
+    for run in bad:
+        name = f"Block {run.block + 1}, {run.factors['server']}, {arm_text(run)}"
+        why = run.error or next(c.says for c in run.checks if c.result == "invalid")
+        said.append(f"{name}: {why}")
+    return Alert(said) if said else Prose(f"All {len(runs.runs)} runs are complete and valid.")
+
+
+def host(facts: Mapping[str, Any]) -> Table:
+    """Return the host's facts as name and value; unknown ones say so."""
+    flat = {k: v for k, v in facts.items() if k != "disk"}
+    flat |= {f"disk {k}": v for k, v in facts["disk"].items()}
+    return Table([{"fact": k.replace("_", " "), "value": _fact(k, v)} for k, v in flat.items()])
+
+
+def _fact(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return bytes_text(value) if name.endswith("_bytes") else str(value)
+
+
+def servers(runs: RunSet, unavailable: Mapping[str, str]) -> Table:
+    """Return the servers that ran, and those that are not available and why."""
+    seen = {run.conditions["build"]["id"]: run.conditions for run in runs.runs if run.checks}
+    rows = [
+        {
+            "build": name,
+            "version": of["build"]["version"],
+            "from": of["build"]["origin"],
+            "mysqld sha256": of["build"]["sha256"][:16],
+            "debug build": "YES" if of["build"]["debug"] else "no",
+            "rows": f"{of['dataset']['rows']:,}",
+            "data": bytes_text(of["dataset"]["data_bytes"]),
+        }
+        for name, of in sorted(seen.items())
+    ]
+    return Table(rows + [{"build": name, "version": why} for name, why in unavailable.items()])
+
+
+def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
+    """Return what each device should give and what fio got from it, pages of 16 KiB a second.
+
+    A resumed session calibrates again, so a device may have several rows.
+    """
+    seen = {
+        json.dumps([facts["name"], facts["calibration"]]): facts
+        for run in runs.runs
+        if (facts := run.conditions.get("device")) and facts["calibration"]
+    }
+    order = [*profiles()]
+    ordered = sorted(
+        seen.values(), key=lambda f: order.index(f["name"]) if f["name"] in order else len(order)
+    )
+    rows = [_device(facts) for facts in ordered]
+    return Table(
+        [*rows, *({"device": name, "kind": f"not run: {why}"} for name, why in missing.items())]
+    )
+
+
+def _device(facts: Mapping[str, Any]) -> dict[str, str]:
+    found, profile = Calibration(**facts["calibration"]), profiles().get(facts["name"])
+    wanted: dict[str, float] = {}
+    if profile is not None:
+        wanted = {
+            "read_per_s": profile.pages_per_s("read"),
+            "write_per_s": profile.pages_per_s("write"),
+            "mixed_per_s": profile.mixed_pages_per_s(),
+        }
+    titles = ("reads", "writes", "7 reads to 3 writes", "synced writes")
+    return {
+        "device": facts["name"],
+        "kind": f"emulated, on {facts['emulated']['backing']}" if profile else "as it is",
+        **{
+            title: f"{value:,.0f}" + (f" of {wanted[name]:,.0f}" if name in wanted else "")
+            for title, (name, value) in zip(titles, found._asdict().items(), strict=True)
+        },
+        "source": profile.source if profile else "this host",
+    }
+
+
+def checks(runs: RunSet, names: Sequence[str], differing: Sequence[str]) -> Table:
+    """Return each validity check with its results counted, and its worst words."""
+    return Table([*_checks(runs, names), _alike(differing)])
+
+
+def _checks(runs: RunSet, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    order: dict[Result, int] = {"ok": 0, "warn": 1, "invalid": 2}
+    for name in names:
+        results = [c for run in runs.runs for c in run.checks if c.check == name]
+        if results:
+            worst = max(results, key=lambda c: order[c.result])
+            counts = Counter(c.result for c in results)
+            yield {"check": name, **{r: counts[r] for r in order}, "worst says": worst.says}
+
+
+def _alike(differing: Sequence[str]) -> dict[str, Any]:
+    says = f"also differ: {', '.join(differing)}" if differing else "arms differ in factors only"
+    counts = {"ok": int(not differing), "warn": 0, "invalid": int(bool(differing))}
+    return {"check": "arms alike", **counts, "worst says": says}
+
+
+def provenance(runs: RunSet, spec_sha256: str) -> Table:
+    """Return what a reviewer needs to trace the runs: innolab's commit, times, digests."""
+    commits = Counter(
+        (run.conditions["innolab"]["commit"] or "unknown")[:12]
+        + (" with local changes" if run.conditions["innolab"]["dirty"] else "")
+        for run in runs.runs
+    )
+    total: Counter[str] = Counter()
+    for run in runs.runs:
+        total.update(run.conditions.get("time_s", {}))
+    rows = {
+        "runs": f"{len(runs.runs)}",
+        "first started": min(run.started_at for run in runs.runs),
+        "last ended": max(run.ended_at for run in runs.runs),
+        "innolab commit": ", ".join(f"{commit} ({n} runs)" for commit, n in commits.items()),
+        "spec sha256": spec_sha256,
+        "time in trials": ", ".join(f"{k} {seconds_text(v)}" for k, v in sorted(total.items())),
+    }
+    return Table([{"fact": k, "value": v} for k, v in rows.items()])

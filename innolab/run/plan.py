@@ -1,0 +1,126 @@
+"""What of a study this host can run: a plan, after every check before anything is written."""
+
+import contextlib
+from pathlib import Path
+
+from innolab.base.errors import InputError
+from innolab.base.units import bytes_text
+from innolab.hosts import machine, observe, tools
+from innolab.hosts.local import HERE
+from innolab.loads import trial
+from innolab.mysql import builds, datasets
+from innolab.mysql.builds import Build, Unavailable
+from innolab.mysql.server import require_short_path
+from innolab.record.plan import Plan
+from innolab.storage import arrays, emulated
+from innolab.storage.arrays import Arrays
+from innolab.storage.profiles import HOST
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Study
+
+
+def prepare(study: Study, parameters: Parameters) -> Plan:
+    """Return the plan for this host after every check that can be made before anything is written.
+
+    Raises
+    ------
+    InputError
+        Names what is missing on this host and what to do about it.
+    """
+    cache = machine.cache_folder()
+    machine.server_user()
+    require_short_path(cache / datasets.WORK / "trial-00000")
+    found = [builds.find(cache, wanted) for wanted in parameters.builds]
+    usable = [b for b in found if isinstance(b, Build)]
+    missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
+    if not usable:
+        reasons = " ".join(f"{name}: {why}" for name, why in missing.items())
+        raise InputError(
+            f"None of the builds asked for is available on this host. {reasons} "
+            "Fix this and run: make setup; or name a mysqld by path with -p builds=PATH."
+        )
+    if len({b.id for b in usable}) < len(usable):
+        raise InputError("The builds asked for are not all different; name each build once.")
+    for build in usable:
+        if lacking := builds.lacks(build, frozenset(study.needed_variables)):
+            raise InputError(
+                f"{build.id} has no {' and no '.join(lacking)}, which {study.name} varies, so it "
+                "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
+            )
+        if why := study.refuses(build):
+            raise InputError(f"{build.id} cannot run {study.name}: {why}.")
+    if not trial.base_settings_file(cache).exists():
+        raise InputError(f"There is no {trial.base_settings_file(cache)} yet. Run: make setup")
+    for name in study.tools:
+        tools.path(name)
+    parameters, missing_devices = _usable_devices(study, parameters)
+    if not study.arms(parameters, usable[0].id):
+        raise InputError(
+            f"{study.name} has nothing to measure with these parameters at scale "
+            f"'{parameters.scale}'. Name other devices, or take a larger scale."
+        )
+    _require_room(study, parameters, usable, cache)
+    if found_arrays := arrays_of(study, parameters):
+        with contextlib.closing(found_arrays.host):
+            _require_host(study, parameters, usable, found_arrays)
+    return Plan(
+        study=study.name,
+        spec_sha256=study.spec_sha256(parameters),
+        parameters=parameters.model_dump(),
+        builds=[b.id for b in usable],
+        unavailable=missing,
+        missing_devices=missing_devices,
+    )
+
+
+def arrays_of(study: Study, parameters: Parameters) -> Arrays | None:
+    """Return the arrays that a study needs, their host connected, or None where it needs none."""
+    known = study.arrays(parameters)
+    if not known:
+        return None
+    where = parameters.model_dump()
+    storage = {"chunk_kib": where["chunk_kib"]}
+    return arrays.connect(known, where["inventory"], where["host"], storage)
+
+
+def _require_host(study: Study, parameters: Parameters, usable: list[Build], found: Arrays) -> None:
+    for build in usable:
+        builds.moved(build, machine.cache_folder(), found.host.folder)
+    needs = study.needs(parameters)
+    # A copy to read for each build, and one to write.
+    copies = (len(usable) + 1) * study.dataset(parameters).size_bytes
+    arrays.require_room(found, needs.memory_bytes, copies)
+    arrays.require_confirmed(found, parameters.model_dump()["confirm"])
+
+
+def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, dict[str, str]]:
+    """Return the parameters without the devices that are not possible here, and why."""
+    real = study.arrays(parameters)
+    wanted = [name for name in study.devices(parameters) if name not in real]
+    why = emulated.why_impossible()
+    asked = [name for name in wanted if name != HOST]
+    if why is None or not asked:
+        return parameters, {}
+    if HOST not in wanted:
+        raise InputError(
+            f"{', '.join(asked)} cannot be emulated here: {why}. Run it as root, or on the "
+            f"host's own disk with -p devices={HOST}."
+        )
+    return parameters.model_copy(update={"devices": [HOST]}), dict.fromkeys(asked, why)
+
+
+def _require_room(study: Study, parameters: Parameters, usable: list[Build], cache: Path) -> None:
+    needs = study.needs(parameters)
+    memory = observe.memory_bytes(HERE)["available"]
+    in_memory = emulated.backing(needs.emulated_bytes) == "memory"
+    needed_memory = needs.memory_bytes + (needs.emulated_bytes if in_memory else 0)
+    if needed_memory > memory:
+        raise InputError(
+            f"The largest server of {study.name} needs {bytes_text(needed_memory)} of memory "
+            f"and this host has {bytes_text(memory)} available. Take a smaller scale or size."
+        )
+    recipe = study.dataset(parameters)
+    prepared = sum(datasets.has(recipe, build, cache) for build in usable)
+    needed = needs.disk_bytes_per_build * len(usable) - recipe.size_bytes * prepared
+    needed += 0 if in_memory else needs.emulated_bytes
+    datasets.require_disk(cache, needed)

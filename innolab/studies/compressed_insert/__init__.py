@@ -1,0 +1,1 @@
+"""Seed S1, study C."""

@@ -1,0 +1,301 @@
+"""Does a compressed table continue inserting where a plain one outgrows memory? (S1, study C)."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from innolab.analysis.checks import LOAD_CHECKS, USUAL, Evidence, Finding
+from innolab.analysis.consistency import Bound, exactly
+from innolab.loads import insert, inserting, oltp, sysbench
+from innolab.loads.insert import Load, Table
+from innolab.loads.trial import Bench
+from innolab.mysql import builds
+from innolab.mysql.datasets import Recipe
+from innolab.mysql.server import Server
+from innolab.record.journal import Checkpoint, Pace
+from innolab.record.run import Observation
+from innolab.storage.profiles import HOST
+from innolab.studies import schema1
+from innolab.studies.compressed_insert import growth
+from innolab.studies.parameters import ByScale, Devices, FlushLog, Parameters, Threads, repeats
+from innolab.studies.study import Arm, Facts, Study
+
+# S1: throughput of the plain table falls at 70 million rows, whose data file is about 5 GB.
+KNEE_MROWS, COMPRESSED_KNEE_MROWS = 70, 90
+KNEE_BYTES = 5_000_000_000
+ROW_BYTES = KNEE_BYTES / (KNEE_MROWS * 10**6)
+# S1 inserted 200 million rows and drew 130 million of them, beyond which it claims nothing.
+END_MROWS = ByScale(130, 130, 200)
+# The seed's pools over its 5 GB at the knee.
+POOLS = {"4G": 4 / 5, "8G": 8 / 5}
+# Pauses at the end of a segment are not measured, but let the server flush: none at quick, where
+# they would be a part of the whole.
+SEGMENTS = ByScale(2, 1, 40)
+PERIOD_S = ByScale(0.1, 0.1, 1.0)
+# The arms beside those of the seed's: format, keys, pool.
+SEEDS = [("plain", "auto"), ("compressed", "auto")]
+OURS = [("plain", "shuffled", "4G"), ("page", "auto", "4G")]
+# What a table may take on the disk at most: shuffled keys, pages half full, files grown ahead.
+_MOST_BYTES_PER_ROW, _GROWN_AHEAD_BYTES = 150, 64 * oltp.MIB
+_LEAST_ROLLBACK_SEGMENTS = 4
+# Page compression came with 5.7.8.
+_NO_PAGE_COMPRESSION = (5, 6)
+
+
+class InsertParameters(Parameters):
+    """The common parameters, the table's and the load's.
+
+    The pools of the small scales are 5 and 8 MiB and their doubles: the least that servers take,
+    and one in which a server's own pages are few.
+    """
+
+    ROWS: ClassVar = ByScale(171_000, 274_000, 200_000_000)
+    threads: Threads = 30
+    rows_per_statement: Annotated[int, Field(ge=1, le=1000)] = 1
+    random_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    key_block_kib: Literal[1, 2, 4, 8, 16] = 4
+    page_kib: Literal[4, 8, 16] = 16
+    devices: Devices = [HOST, "cap-write-20mb"]
+    flush_log_at_trx_commit: FlushLog = 2
+    segments: Annotated[int, Field(ge=1, le=1000)] | None = None
+    keep_failed: bool = repeats(False)
+
+    @model_validator(mode="after")
+    def _block_in_page(self) -> "InsertParameters":
+        if self.key_block_kib > self.page_kib:
+            raise ValueError(
+                f"KEY_BLOCK_SIZE {self.key_block_kib} is larger than a page of {self.page_kib} KiB"
+            )
+        return self
+
+    @cached_property
+    def table_rows(self) -> int:
+        """Return the rows of a whole run: as asked or as the scale has it, in whole statements."""
+        rows = self.rows or self.ROWS.of(self)
+        return int(rows // self.rows_per_statement * self.rows_per_statement)
+
+    @property
+    def rows_per_mrow(self) -> float:
+        """Return the rows that stand for a million of the original's."""
+        return self.table_rows / END_MROWS.of(self)
+
+    @property
+    def knee_bytes(self) -> float:
+        """Return the data that stand for the original's 5 GB at its knee."""
+        return KNEE_MROWS * self.rows_per_mrow * ROW_BYTES
+
+    @property
+    def sysbench_rows(self) -> int:
+        """Return how many rows of sysbench's table are as much data as that at the knee."""
+        return int(self.knee_bytes / oltp.BYTES_PER_ROW)
+
+
+def edges_mrows(parameters: InsertParameters) -> list[int]:
+    """Return the edges of the curves' bins, in millions of the original's rows."""
+    return list(range(0, END_MROWS.of(parameters) + 1, growth.BIN_MROWS))
+
+
+def segments_of(parameters: InsertParameters, keys: str) -> list[int]:
+    """Return the rows of each segment, whole statements.
+
+    Shuffled keys have one: the last rows of a table are nowhere in it, so what came after a
+    checkpoint could not be identified.
+    """
+    number = 1 if keys == "shuffled" else parameters.segments or SEGMENTS.of(parameters)
+    statements = parameters.table_rows // parameters.rows_per_statement
+    each, rest = divmod(statements, number)
+    counts = [each + (place < rest) for place in range(number)]
+    return [count * parameters.rows_per_statement for count in counts if count]
+
+
+def keep(parameters: InsertParameters, arm: Arm) -> bool:
+    """Return whether an arm is measured.
+
+    A second device has the arms that its hypothesis needs, and more where there is time. Never
+    shuffled keys: on writes capped at 20 MB a second, two hundred million of them take a day.
+    """
+    is_first, is_paper = arm.device == parameters.devices[0], parameters.scale == "paper"
+    is_seeds = (arm.format, arm.keys) in SEEDS
+    if arm.format == "page" and not _compresses_pages(str(arm.server)):
+        return False
+    if parameters.scale == "smoke":
+        return is_first and is_seeds and arm.pool == "4G"
+    if is_first:
+        is_more = is_paper and (arm.format, arm.keys, arm.pool) == ("compressed", "shuffled", "4G")
+        return is_seeds or (arm.format, arm.keys, arm.pool) in OURS or is_more
+    return (is_seeds and (is_paper or arm.pool == "4G")) or (
+        (arm.format, arm.keys, arm.pool) == OURS[1]
+    )
+
+
+def _compresses_pages(build: str) -> bool:
+    """Return whether a build has COMPRESSION of pages, by the version in its name."""
+    numbers = re.search(r"-(\d+)\.(\d+)", build)
+    return numbers is None or (int(numbers[1]), int(numbers[2])) > _NO_PAGE_COMPRESSION
+
+
+def dataset(parameters: InsertParameters) -> Recipe:
+    """Return the recipe of an empty schema, in pages of the size asked for."""
+    redo = oltp.redo_settings(parameters.sysbench_rows)
+    empty = {"rows": 0, "data_bytes": 0, "index_bytes": 0}
+    return Recipe(
+        name=f"empty-{parameters.page_kib}k",
+        spec={"page_kib": parameters.page_kib, "redo": redo, "recipe": 1},
+        size_bytes=oltp.SYSTEM_BYTES + oltp.redo_bytes(parameters.sysbench_rows),
+        expected=empty,
+        load=lambda server, _say: _schema(server),
+        verify=lambda _server: empty,
+        settings=redo,
+        made_with={"innodb_page_size": parameters.page_kib * 1024},
+    )
+
+
+def _schema(server: Server) -> None:
+    server.query(f"CREATE DATABASE {sysbench.SCHEMA}")
+
+
+def settings(parameters: InsertParameters, arm: Arm, _facts: Facts) -> dict[str, Any]:
+    """Return the server variables of an arm; the pool is rounded to whole chunks."""
+    # Each has pages of its own in the pool. Today's server has 128 twice, which are 1 % of the
+    # original's pool and would be more than all of a small one.
+    rollback = max(_LEAST_ROLLBACK_SEGMENTS, int(128 * parameters.knee_bytes / KNEE_BYTES))
+    return {
+        **oltp.pool_settings(POOLS[arm.pool], int(parameters.knee_bytes)),
+        **oltp.flushing_settings(),
+        **oltp.scaled_settings(parameters.sysbench_rows),
+        **oltp.redo_settings(parameters.sysbench_rows),
+        "innodb_flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
+        "innodb_page_size": parameters.page_kib * 1024,
+        "loose_innodb_rollback_segments": rollback,
+        "loose_innodb_undo_logs": rollback,
+        # Or 5.6 warns, and builds a table that is not compressed.
+        "innodb_strict_mode": "ON",
+        "loose_innodb_file_format": "Barracuda",
+        "innodb_compression_level": 6,
+        "max_connections": parameters.threads + 50,
+    }
+
+
+def refuses(build: builds.Build) -> str | None:
+    """Return why a build cannot have the seed's table, or None.
+
+    Up to 5.7 a build could come without partitioning; since then InnoDB has it.
+    """
+    if build.version.startswith("5.") and builds.lacks(build, frozenset({"partition"})):
+        return "it was compiled without partitioning, which the seed's table needs"
+    return None
+
+
+def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
+    """Insert all rows, and yield what that gave and cost against the rows inserted."""
+    parameters: InsertParameters = bench.parameters
+    table = Table(arm.format, parameters.key_block_kib, parameters.page_kib)
+    load = Load(
+        parameters.threads,
+        parameters.rows_per_statement,
+        arm.keys,
+        parameters.random_share,
+        bench.seed,
+    )
+    bench.note("load", asdict(load))
+    sizes = segments_of(parameters, arm.keys)
+    asked = settings(parameters, arm, bench.dataset_facts)
+    pace = Pace(sum(sizes), bench.say)
+    with contextlib.ExitStack() as stack:
+        period_s = PERIOD_S.of(parameters)
+        server, done = inserting.opened(stack, bench, asked, pace, period_s)
+        if not done.rows:
+            table.create(server)
+        inserting.run_in(bench, server, load, oltp.redo_bytes(parameters.sysbench_rows))
+        pace.begin(done.rows)
+        with bench.site.limited():
+            done = inserting.inserted(bench, server, table, load, sizes, done)
+        found = inserting.physical(bench, server, table, sum(sizes))
+    *rows, whole = growth.measured(done, edges_mrows(parameters), parameters.rows_per_mrow)
+    yield from rows
+    # The data over the pool where the curve falls, by the bytes that rows take in the end.
+    knee_rows = whole["knee_mrows"] * parameters.rows_per_mrow
+    knee_data = knee_rows * found["leaf_bytes_per_row"]
+    yield {
+        **whole,
+        **found,
+        "knee_data_ratio": knee_data / (POOLS[arm.pool] * parameters.knee_bytes),
+    }
+
+
+def row_format(evidence: Evidence) -> Finding:
+    """Prevents a table that the server only called compressed: 5.6 may warn and build COMPACT."""
+    table = evidence.conditions["table"]
+    if wrong := insert.faults(table["format"], table["key_block_kib"], table["partitions"]):
+        return "invalid", wrong
+    kinds = ", ".join(sorted({one["row_format"] for one in table["partitions"]}))
+    return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
+
+
+def evidence(run: Any, series: Any) -> list[Bound]:
+    """Return the metrics that follow from the table's files, and those that the series gives.
+
+    A run that was resumed has the series of its last session alone, and one of an older innolab
+    does not say which samples are of a segment.
+    """
+    segments, table = run.conditions["segments"], run.conditions["table"]["partitions"]
+    rows = sum(one["rows"] for one in segments)
+    found = [
+        exactly({}, f"{name}_per_row", sum(one[name] for one in table) / rows)
+        for name in ("file_bytes", "allocated_bytes")
+    ]
+    if run.conditions["pieces"]["resumed_at_rows"] or run.is_older:
+        return found
+    samples = [
+        series[series["t_s"].between(one["from_s"], one["to_s"])].to_dict("records")
+        for one in segments
+    ]
+    bins = sum("mrows" in row for row in run.observations)
+    edges = range(0, growth.BIN_MROWS * bins + 1, growth.BIN_MROWS)
+    done = Checkpoint(rows=rows, segments=segments, samples=samples)
+    return found + [
+        exactly({name: row[name] for name in ("span", "mrows") if name in row}, metric, value)
+        for row in growth.measured(done, edges, rows / edges[-1])
+        for metric, value in row.items()
+        if metric not in ("span", "mrows")
+    ]
+
+
+STUDY = Study(
+    title="Does a compressed table outlast a plain one?",
+    question="How do inserts into a plain and a compressed table continue as they outgrow memory?",
+    parameters=InsertParameters,
+    factors=lambda parameters: {
+        "device": parameters.devices,
+        "pool": list(POOLS),
+        "format": ["plain", "compressed", "page"],
+        "keys": ["auto", "shuffled"],
+    },
+    keep=keep,
+    within={"span": list(growth.SPANS_MROWS), "mrows": []},
+    main=("mrows",),
+    metrics=growth.METRICS,
+    compared={"per_s": ("span",), "all_per_s": ()},
+    replicates=ByScale(1, 3, 3),
+    dataset=dataset,
+    settings=settings,
+    trial=trial,
+    checks=(*(name for name in USUAL if name != "tables unchanged"), "row format as asked",
+            "in one piece", "device as its profile", *LOAD_CHECKS),
+    own_checks={"row format as asked": row_format, "in one piece": inserting.one_piece},
+    variables={"pool": oltp.POOL_VARIABLES, "device": (), "format": (), "keys": ()},
+    needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method",
+                      "innodb_compression_level"),
+    evidence=evidence,
+    tools=("sysbench", "fio", "mkfs.xfs"),
+    calibration_s=ByScale(0.3, 1.0, 10.0),
+    copies=1,
+    grows_bytes=lambda parameters: parameters.table_rows * _MOST_BYTES_PER_ROW + _GROWN_AHEAD_BYTES,
+    refuses=refuses,
+    upgrade=schema1.compressed_insert,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Seeds S0 and S2, studies A and B."""

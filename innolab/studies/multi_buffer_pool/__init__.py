@@ -1,0 +1,1 @@
+"""Seed S3, study F."""

@@ -1,0 +1,88 @@
+"""The seed's table and its query."""
+
+from typing import Any
+
+from innolab.base.errors import InnolabError
+from innolab.mysql.datasets import Recipe, Say
+from innolab.mysql.server import Server
+
+TABLE = (
+    "CREATE TABLE innolab.t1 (c1 INTEGER PRIMARY KEY, c2 INTEGER, dummy CHAR(100)) "
+    "ENGINE=InnoDB DEFAULT CHARSET=latin1"
+)
+SCAN = "SELECT COUNT(*) FROM innolab.t1 WHERE dummy='dummy'"
+INDEX = "CREATE INDEX t1_c2_idx ON innolab.t1 (c2)"
+# Measured for 10,000,000 rows: 1,378,877,440 B of data, as published, and up to 167 MB of index.
+BYTES_PER_ROW = 155
+_MIB = 1024**2
+_SYSTEM_BYTES = 900 * _MIB
+
+
+def recipe(rows: int) -> Recipe:
+    """Return the recipe of the table with some rows."""
+    return Recipe(
+        name=f"scan-{rows}",
+        spec={"rows": rows, "table": TABLE, "index": INDEX, "recipe": 1},
+        size_bytes=rows * BYTES_PER_ROW + _SYSTEM_BYTES,
+        expected={"rows": rows, "data_bytes": rows * BYTES_PER_ROW, "index_bytes": 0},
+        load=lambda server, say: _load(server, rows, say),
+        verify=lambda server: verify(server, rows),
+        settings={"innodb_buffer_pool_size": 1024 * _MIB},
+    )
+
+
+def _load(server: Server, rows: int, say: Say) -> None:
+    server.query("CREATE DATABASE innolab")
+    server.query(TABLE)
+    fill(server, rows, say)
+    say("building the index on c2")
+    server.query(INDEX)
+    server.query("ANALYZE TABLE innolab.t1")
+
+
+def fill(server: Server, rows: int, say: Say) -> None:
+    """Insert the seed's rows in the seed's order.
+
+    The seed inserts (j + 1000 (i - 1), i + I (j - 1), 'dummy') for i = 1 .. I and j = 1 .. 1000
+    by a stored procedure, a row at a time. The same rows come here from a cross join, in the same
+    ascending order of the primary key on one connection, so that the pages fill alike.
+    """
+    numbers = ",".join(f"({n})" for n in range(1, 1001))
+    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
+    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
+    outer = rows // 1000
+    step = 100
+    for done in range(0, outer, step):
+        say(f"loading {done * 1000:,} of {rows:,} rows")
+        server.query(
+            f"INSERT INTO innolab.t1 SELECT j.n + 1000 * (i.n - 1 + {done}), "
+            f"i.n + {done} + {outer} * (j.n - 1), 'dummy' "
+            "FROM innolab.digits i STRAIGHT_JOIN innolab.digits j "
+            f"WHERE i.n <= {min(step, outer - done)} ORDER BY i.n, j.n"
+        )
+    server.query("DROP TABLE innolab.digits")
+
+
+def verify(server: Server, rows: int) -> dict[str, Any]:
+    """Check every row against the seed's formula and return the table's sizes.
+
+    Raises
+    ------
+    InnolabError
+        Where a row is missing, doubled or wrong.
+    """
+    outer = rows // 1000
+    counted, right, low, high = server.query(
+        "SELECT COUNT(*), SUM(dummy = 'dummy' AND c2 = (c1 - 1) DIV 1000 + 1 "
+        f"+ {outer} * ((c1 - 1) MOD 1000)), MIN(c1), MAX(c1) FROM innolab.t1"
+    )[0]
+    if (counted, int(right), low, high) != (rows, rows, 1, rows):
+        raise InnolabError(
+            f"The loaded table has {counted:,} rows, {right:,} of them right, keys {low} to "
+            f"{high}; expected {rows:,} right rows from 1 to {rows:,}."
+        )
+    data, index = server.query(
+        "SELECT data_length, index_length FROM information_schema.tables "
+        "WHERE table_schema = 'innolab' AND table_name = 't1'"
+    )[0]
+    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}

@@ -1,0 +1,369 @@
+"""What a study is: a grid of arms, a trial, metrics; and the plan that follows from parameters."""
+
+import hashlib
+import itertools
+import json
+import math
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from innolab.analysis import verdicts
+from innolab.analysis.checks import CHECKS, Check, Evidence, judge
+from innolab.analysis.claims import Claim, Published, claims_of, published_of
+from innolab.analysis.consistency import Asked, Bound
+from innolab.analysis.verdicts import Doubt, Verdict
+from innolab.base.errors import InnolabError, InputError
+from innolab.loads.trial import Bench
+from innolab.mysql.builds import Build
+from innolab.mysql.datasets import Recipe
+from innolab.record import run as recorded
+from innolab.record.plan import Plan
+from innolab.record.run import Factors, Level, Observation, Run, trial_key
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import HOST, profiles
+from innolab.storage.raid import Array
+from innolab.studies import parameters as checking
+from innolab.studies.parameters import ByScale, Parameters
+
+# Levels in their order; a mapping gives levels names, which claims may use.
+Levels = Sequence[Level] | Mapping[str, Level]
+Facts = Mapping[str, Any]
+_MIB = 1024**2
+SERVER_OVERHEAD_BYTES = 700 * _MIB
+# What a file system needs beside its files.
+_FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * _MIB
+
+
+class Arm(SimpleNamespace):
+    """The levels of one arm, each an attribute: `arm.device`. `vars(arm)` has them by factor."""
+
+    # For type checkers alone: which factors there are is the study's own.
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what is no factor of this arm."""
+        raise AttributeError(f"the arm has no factor '{name}'; it has: {', '.join(vars(self))}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One planned (arm, replicate).
+
+    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0.
+    """
+
+    position: int
+    block: int
+    factors: Factors
+
+    @property
+    def key(self) -> str:
+        """Return the identity of this trial in its plan, as recorded in its run."""
+        return trial_key(self.block, self.factors)
+
+
+class Needs(NamedTuple):
+    """What a study needs of its host: memory, disk for datasets and clones, an emulated disk."""
+
+    memory_bytes: int
+    disk_bytes_per_build: int
+    emulated_bytes: int
+
+
+class Papers(NamedTuple):
+    """The files that go with a study: what was published, the claims, the notebook."""
+
+    published: Path
+    claims: Path
+    notebook: Path
+
+
+_NOTHING = ByScale(0.0, 0.0, 0.0)
+_NO_PAPERS = Papers(Path(), Path(), Path())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One published question, as data and functions.
+
+    Attributes
+    ----------
+    title, question : str
+    parameters : the typed parameters
+    factors : takes parameters and returns the levels of each factor but `server`; the arms are all
+        combinations, in the order of the factors
+    keep : takes parameters and an arm and returns whether it is measured
+    within : the within-factors and their levels, as far as these are fixed
+    metrics : the unit of each metric that an observation may have
+    replicates : the number of blocks at each scale
+    dataset : the recipe of the table contents
+    settings : takes parameters, an arm and what is known of the dataset, and returns the server
+        variables that the arm asks for beside the host's own
+    trial : takes a bench and an arm, and yields observations
+    checks : the names of those validity checks that its runs must pass
+    own_checks : checks by name that only this study has
+    variables : for each factor, the server variables that may differ between its levels
+    needed_variables : server variables without which the study makes no sense
+    constants : takes parameters and an arm, and returns what its record must say beside parameters
+        and levels, by name
+    evidence : takes a run and its series, and returns the metrics that the rest of the record
+        bounds
+    doubts : what may make an estimate doubtful, beside its interval
+    compared : the metrics that two reports are compared by, with the within-factors of each
+    main : the within-factors of the rows that a notebook begins with
+    tools : the programs beside the servers that it uses
+    arrays : the arrays of real disks among its devices, by name, each a layout on some disks
+    calibration_s : how long each kind of calibration of a device takes
+    whole_plot : a factor that is costly to change; a block keeps the arms of each level together
+    copies : how many copies of the data lie on a device at a time
+    grows_bytes, beside_bytes : takes parameters; what a trial adds to the data on the disk, and
+        what it needs of memory beside the pool
+    refuses : takes a build and returns why it cannot run the study, or None
+    revision : raised by hand whenever a change of the trial makes older runs incomparable
+    upgrade : takes the body of a run of the older schema and returns it as of today's
+    """
+
+    title: str
+    question: str
+    parameters: type[Parameters]
+    factors: Callable[[Any], Mapping[str, Levels]]
+    metrics: Mapping[str, str]
+    replicates: ByScale[int]
+    dataset: Callable[[Any], Recipe]
+    settings: Callable[[Any, Arm, Facts], dict[str, Any]]
+    trial: Callable[[Bench, Arm], Iterator[Observation]]
+    checks: Sequence[str]
+    variables: Mapping[str, Collection[str]]
+    keep: Callable[[Any, Arm], bool] = lambda _parameters, _arm: True
+    within: Mapping[str, Levels] = field(default_factory=dict)
+    own_checks: Mapping[str, Check] = field(default_factory=dict)
+    needed_variables: Collection[str] = ()
+    constants: Callable[[Any, Arm], dict[str, Any]] = lambda _parameters, _arm: {}
+    evidence: Callable[[Any, Any], list[Bound]] = lambda _run, _series: []
+    doubts: Sequence[Doubt] = ()
+    compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    main: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
+    calibration_s: ByScale[float] = _NOTHING
+    whole_plot: str | None = None
+    copies: int = 2
+    grows_bytes: Callable[[Any], int] = lambda _parameters: 0
+    beside_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
+    refuses: Callable[[Build], str | None] = lambda _build: None
+    revision: int = 1
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    # Given by `studies.find`: a study's folder and its files say them.
+    name: str = ""
+    papers: Papers = _NO_PAPERS
+
+    def __post_init__(self) -> None:
+        """Refuse what no study can be.
+
+        Raises
+        ------
+        ValueError
+            Says what is wrong and what is allowed.
+        """
+        if without := [name for name, unit in self.metrics.items() if not unit]:
+            raise ValueError(f"the metric {without[0]} has no unit; give it one, as in 's' or '1'")
+        known = {**CHECKS, **self.own_checks}
+        if unknown := [name for name in self.checks if name not in known]:
+            raise ValueError(f"there is no check '{unknown[0]}'; there are: {', '.join(known)}")
+        names = {"server", *self.factors(self.parameters()), *self.within}
+        if strange := [name for name in self.variables if name not in names]:
+            raise ValueError(
+                f"'variables' names '{strange[0]}', which is no factor; the factors are: "
+                f"{', '.join(sorted(names))}"
+            )
+        if double := names & self.metrics.keys():
+            raise ValueError(f"'{min(double)}' is both a factor and a metric")
+
+    def check(self, given: Mapping[str, Any]) -> Any:
+        """Return the study's typed parameters.
+
+        Raises
+        ------
+        InputError
+            As `innolab.studies.parameters.check`.
+        """
+        return checking.check(self.parameters, self.name, given)
+
+    def levels(self, parameters: Parameters) -> dict[str, list[Level]]:
+        """Return the levels of each factor but `server`."""
+        return {
+            name: list(levels.values() if isinstance(levels, Mapping) else levels)
+            for name, levels in self.factors(parameters).items()
+        }
+
+    def arms(self, parameters: Parameters, build: str) -> list[Arm]:
+        """Return every arm on one build."""
+        levels = self.levels(parameters)
+        combined = itertools.product(*levels.values())
+        arms = [Arm(server=build, **dict(zip(levels, arm, strict=True))) for arm in combined]
+        return [arm for arm in arms if self.keep(parameters, arm)]
+
+    def devices(self, parameters: Parameters) -> list[str]:
+        """Return the devices that it runs on, by name; none for a study that varies no device."""
+        return [str(name) for name in self.levels(parameters).get("device", [])]
+
+    def spec_sha256(self, parameters: Parameters) -> str:
+        """Return the digest that two runs must share to be compared."""
+        emulated = [name for name in self.devices(parameters) if name in profiles()]
+        body = {
+            "study": self.name,
+            "revision": self.revision,
+            "parameters": parameters.measured(),
+            # A profile may change while its name stays.
+            "devices": {name: profiles()[name].limits() for name in emulated},
+        }
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def blocks(self, parameters: Parameters) -> int:
+        """Return the number of replicates: as asked, else as the scale has it."""
+        return parameters.replicates or self.replicates.of(parameters)
+
+    def plan(self, parameters: Parameters, builds: Sequence[str]) -> list[Trial]:
+        """Return all trials in the order of their running.
+
+        Each block holds every arm on every build once, in an order of its own drawn from the seed:
+        a drift of the machine falls on all arms alike. The order does not depend on how far an
+        earlier session came.
+        """
+        arms = [arm for build in builds for arm in self.arms(parameters, build)]
+        shuffle = random.Random(parameters.seed).sample
+        trials: list[Trial] = []
+        for block in range(self.blocks(parameters)):
+            for arm in _together(shuffle(arms, len(arms)), self.whole_plot):
+                trials.append(Trial(len(trials), block, dict(vars(arm))))
+        return trials
+
+    def planned(self, chosen: Plan) -> list[Trial]:
+        """Return the trials of a plan that was chosen earlier."""
+        return self.plan(self.check(chosen.parameters), chosen.builds)
+
+    def plan_sha256(self, chosen: Plan) -> str:
+        """Return the digest of what a plan measures."""
+        return chosen.sha256(self.parameters.with_role("asks"))
+
+    def asking(self, chosen: Plan, given: Mapping[str, Any]) -> Plan:
+        """Return the plan of the same runs with other parameters for what is asked of them.
+
+        Raises
+        ------
+        InputError
+            Where a parameter would need other runs, or is wrong.
+        """
+        known = chosen.parameters
+        self.check({**known, **given})
+        asks = self.parameters.with_role("asks")
+        changed = {k: v for k, v in given.items() if k not in known or known[k] != v}
+        if others := sorted(changed.keys() - asks):
+            raise InputError(
+                f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
+                f"Parameters that may change: {', '.join(sorted(asks)) or 'none'}. Nothing "
+                "was written."
+            )
+        return replace(chosen, parameters={**known, **changed})
+
+    def observation(self, row: Mapping[str, Any]) -> Observation:
+        """Return a row of what a trial gave, refusing what is not declared or not finite.
+
+        Raises
+        ------
+        InnolabError
+            Prevents a NaN that pandas would silently skip in a mean.
+        """
+        for name, value in row.items():
+            if name in self.within:
+                continue
+            if name not in self.metrics:
+                raise InnolabError(f"'{name}' is no within-factor and no metric of the study.")
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
+        return dict(row)
+
+    def judged(self, evidence: Evidence) -> list[recorded.Check]:
+        """Return the results of the study's checks, in their order."""
+        return judge(evidence, {name: {**CHECKS, **self.own_checks}[name] for name in self.checks})
+
+    def read(self, folder: Path) -> RunSet:
+        """Return the runs that a report's folder holds."""
+        return RunSet.read(folder, self.within, self.upgrade)
+
+    def asked(self, parameters: Parameters, run: Run) -> Asked:
+        """Return what a run must have recorded, by its parameters and levels."""
+        arm = Arm(**run.factors)
+        array = self.arrays(parameters).get(str(run.factors.get("device")))
+        return Asked(
+            settings=self.settings(parameters, arm, run.conditions["dataset"]),
+            values={
+                **parameters.measured(),
+                "rows": self.dataset(parameters).expected["rows"],
+                **run.factors,
+                **self.constants(parameters, arm),
+            },
+            array=None if array is None else array._asdict(),
+        )
+
+    def claims(self) -> list[Claim]:
+        """Return the claims, in the order of their file.
+
+        Raises
+        ------
+        InputError
+            Where one names a factor, level or metric that the study does not have; names the line.
+        """
+        widest = self.parameters(scale="paper")
+        factors = {**self.factors(widest), **self.within}
+        arms = [vars(arm) for arm in self.arms(widest, "")]
+        return claims_of(self.papers.claims, factors, set(self.metrics), arms)
+
+    def published(self) -> dict[str, Published]:
+        """Return the published figures by id."""
+        return published_of(self.papers.published)
+
+    def verdicts(self, chosen: Plan, runs: RunSet) -> list[Verdict]:
+        """Return every claim's verdict on every server of a plan."""
+        return verdicts.verdicts(
+            self.claims(),
+            self.published(),
+            runs,
+            chosen.builds,
+            declared=self.variables,
+            doubts=self.doubts,
+            unavailable=chosen.unavailable,
+            missing_devices=chosen.missing_devices,
+        )
+
+    def needs(self, parameters: Parameters) -> Needs:
+        """Return what the study needs of its host: the largest pool, every copy of the data."""
+        recipe = self.dataset(parameters)
+        arms = self.arms(parameters, parameters.builds[0])
+        asked = (self.settings(parameters, arm, recipe.expected) for arm in arms)
+        pools = [int(settings["innodb_buffer_pool_size"]) for settings in asked]
+        devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
+        whole = recipe.size_bytes + self.grows_bytes(parameters)
+        is_here = not devices or HOST in devices or bool(self.arrays(parameters))
+        emulated = devices & profiles().keys()
+        # Those that are read stay, one for each build; that which is written has one place.
+        copies = len(parameters.builds) + 1 if self.copies > 1 else 1
+        emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
+        return Needs(
+            memory_bytes=max(pools, default=0) + self.beside_bytes(parameters),
+            disk_bytes_per_build=recipe.size_bytes + (self.copies * whole if is_here else 0),
+            emulated_bytes=emulated_bytes if emulated else 0,
+        )
+
+
+def _together(shuffled: list[Arm], whole_plot: str | None) -> list[Arm]:
+    """Return shuffled arms, those of one level of a costly factor after one another.
+
+    Levels come in the order of their first arm, so that they are shuffled too.
+    """
+    if whole_plot is None:
+        return shuffled
+    levels = list(dict.fromkeys(getattr(arm, whole_plot) for arm in shuffled))
+    return sorted(shuffled, key=lambda arm: levels.index(getattr(arm, whole_plot)))
