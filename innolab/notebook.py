@@ -18,6 +18,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import figures, folders, shown
 from innolab.report.figures import Figure
@@ -72,10 +73,18 @@ class Book:
 
         As `observations` with the study's main within-factors.
         """
-        alone = contextlib.nullcontext() if replaying() else machine.measuring_alone()
+        # Reading needs no right to measure: another process may hold it for hours.
+        alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
             self.recorded = measure(self.study, self.folder, progress, Clock())
         return self.observations(*self.study.main)
+
+    def _is_recorded(self) -> bool:
+        if replaying():
+            return True
+        runs, _ = RunLog(self.folder / FILE, self.study.upgrade).load()
+        planned = {trial.key for trial in self.study.planned(self.plan)}
+        return planned <= {run.key for run in runs}
 
     def observations(self, *within: str) -> pd.DataFrame:
         """Return the valid observations that have exactly these within-factors, a row each.

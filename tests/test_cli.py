@@ -130,6 +130,7 @@ def test_too_little_disk_is_told_before_loading(folder: Path) -> None:
         datasets.require_disk(folder, 10**18)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
 def test_a_small_disk_is_told_by_the_run(folder: Path) -> None:
     cache = machine.cache_folder()
@@ -146,6 +147,7 @@ def test_a_small_disk_is_told_by_the_run(folder: Path) -> None:
     assert "300 MiB free" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_server_without_buffer_pool_instances_is_refused(innolab: Innolab, folder: Path) -> None:
     subprocess.run(
         [BIN / "ansible-playbook", "playbooks/workstation.yml",
@@ -177,6 +179,7 @@ def _imposter(folder: Path) -> Path:
     return script
 
 
+@pytest.mark.thorough
 def test_a_debug_build_given_by_path_runs_and_supports_no_verdict(
     innolab: Innolab, folder: Path
 ) -> None:

@@ -270,6 +270,7 @@ def test_a_killed_run_goes_on_at_its_last_segment(env: dict[str, str], innolab: 
     assert innolab("verify", str(report), **env).returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 def test_a_table_that_is_not_as_it_was_left_starts_again_and_says_so(
     env: dict[str, str], innolab: Innolab
@@ -303,6 +304,7 @@ wait $!
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
 @pytest.mark.parametrize("keep", ["false", "true"])

@@ -68,6 +68,7 @@ def _records(env: dict[str, str]) -> bytes:
     return found[0].read_bytes() if found else b""
 
 
+@pytest.mark.thorough
 def test_killed_at_random_moments_nothing_is_lost_and_the_run_completes(
     env: dict[str, str], innolab: Innolab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +116,7 @@ def _check_report(
     assert folders.unfinished("multi-buffer-pool") == []
 
 
+@pytest.mark.thorough
 def test_a_killed_mysqld_is_a_failed_run_and_the_rest_goes_on(
     env: dict[str, str], innolab: Innolab
 ) -> None:

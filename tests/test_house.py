@@ -149,7 +149,7 @@ def test_a_notebooks_parameters_are_the_studys_with_its_defaults(path: Path) -> 
 def test_readme_names_targets_and_verbs_that_exist() -> None:
     readme = (ROOT / "README.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"(?:`|^    )make ([a-z]+)", readme, re.MULTILINE):
+    for target in re.findall(r"(?:`|^    )make ([a-z-]+)", readme, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
     verbs = {c.name or c.callback.__name__ for c in cli.app.registered_commands if c.callback}
     assert verbs == set(re.findall(r"innolab ([a-z]+)", readme)) & verbs, "a verb is undocumented"

@@ -239,6 +239,7 @@ def test_another_kind_of_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         lab_host.require_kind()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -269,6 +270,7 @@ def test_check_mode_says_what_would_be_made_and_makes_nothing(folder: Path) -> N
     assert not (folder / "cache").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("record", "reason"),
     [(RECORD, "a lab already, but another (image: another, not"), ({}, "not what this version")],

@@ -182,6 +182,7 @@ def _flushes(lab: Lab) -> int:
     return int(after) - int(before)
 
 
+@pytest.mark.thorough
 def test_without_barriers_no_flush_reaches_a_disk_and_it_can_be_undone(lab: Lab) -> None:
     wanted = _storage("raid10", lab.record["disks"][:4])
     assert _flushes(lab) >= 100
@@ -199,6 +200,7 @@ def test_without_barriers_no_flush_reaches_a_disk_and_it_can_be_undone(lab: Lab)
     assert _flushes(lab) >= 100
 
 
+@pytest.mark.thorough
 def test_another_geometry_is_refused_unless_ours_may_go(lab: Lab) -> None:
     lab.ssh(f"echo kept > {_MOUNT}/file; sync")
     before = lab.ssh("grep ^UUID /etc/fstab; mdadm --detail --scan")
@@ -255,13 +257,21 @@ _REFUSALS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a wrong size": ("true", {"size_bytes": 2**31}, "should have 2147483648 bytes"),
     "a disk that is not there": ("true", {"id": "virtio-innolab-9"}, "no such disk"),
 }
+# The refusals that are tried whenever the lab is raised.
+_FIRST = ("data without a signature", "a foreign file system", "a wrong serial")
 _UNDO = (
     f"umount /mnt 2>/dev/null; swapoff {_D} 2>/dev/null; mdadm --stop --scan 2>/dev/null; "
     f"pkill -f 'slee[p] 60'; fallocate -p -o 0 -l {2**30} {_D}; true"
 )
 
 
-@pytest.mark.parametrize("case", _REFUSALS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case in _FIRST else pytest.mark.thorough)
+        for case in _REFUSALS
+    ],
+)
 def test_a_disk_in_doubt_is_refused_and_not_one_byte_changes(lab: Lab, case: str) -> None:
     prepare, change, word = _REFUSALS[case]
     lab.ssh(prepare)
@@ -277,6 +287,7 @@ def test_a_disk_in_doubt_is_refused_and_not_one_byte_changes(lab: Lab, case: str
         lab.ssh(_UNDO)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("layout", "disks", "word"),
     [("raid5", "12", "at least 3"), ("raid6", "1234", "raid6"), ("raid1", "11", "twice")],
@@ -295,6 +306,7 @@ def _runs(lab: Lab) -> list[Run]:
     return RunLog(folder / "runs.jsonl").load()[0]
 
 
+@pytest.mark.thorough
 def test_a_trial_on_every_layout_though_the_power_is_cut_in_one(lab: Lab, innolab: Innolab) -> None:
     words = ["run", "raid-comparison", "--scale", "smoke", "-p", f"arrays={json.dumps(_LAYOUTS)}"]
     with subprocess.Popen(

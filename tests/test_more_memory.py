@@ -132,6 +132,7 @@ def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
     assert "raid10-8x15k" in page.read_text()
 
 
+@pytest.mark.thorough
 @needs_root
 def test_what_is_asked_of_the_runs_may_be_asked_anew(env: dict[str, str], innolab: Innolab) -> None:
     folder = sorted((Path(env["INNOLAB_REPORTS"]) / "more-memory").glob("*/manifest.json"))[
@@ -145,6 +146,7 @@ def test_what_is_asked_of_the_runs_may_be_asked_anew(env: dict[str, str], innola
     assert "changes what is measured" in refused.stderr
 
 
+@pytest.mark.thorough
 @needs_root
 def test_killed_at_any_moment_the_next_start_cleans_up_and_completes(
     env: dict[str, str], innolab: Innolab
@@ -167,6 +169,7 @@ def test_killed_at_any_moment_the_next_start_cleans_up_and_completes(
     assert _left(env) == []
 
 
+@pytest.mark.thorough
 def test_a_killed_sysbench_is_a_failed_run_and_the_rest_goes_on(env: dict[str, str]) -> None:
     words = [*_WORDS, "-p", "seed=6", "-p", "replicates=2", "-p", "devices=host"]
     run = subprocess.Popen(
@@ -190,6 +193,7 @@ def test_a_killed_sysbench_is_a_failed_run_and_the_rest_goes_on(env: dict[str, s
     assert "sysbench ended with status" in str(failed[0])
 
 
+@pytest.mark.thorough
 def test_without_root_it_runs_on_the_host_alone_and_says_why(folder: Path) -> None:
     """A user namespace takes root's rights away; such a user has a cache of its own."""
     for name in ("builds", "etc", "tools"):
@@ -207,6 +211,7 @@ def test_without_root_it_runs_on_the_host_alone_and_says_why(folder: Path) -> No
     assert "need root" in (made / "index.html").read_text()
 
 
+@pytest.mark.thorough
 def test_more_threads_than_connections_fail_with_the_servers_words(
     env: dict[str, str], innolab: Innolab
 ) -> None:

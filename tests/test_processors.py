@@ -10,7 +10,7 @@ from conftest import BIN, ROOT
 
 from innolab.report import folders
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 REFERENCES = sorted(p.parent for p in (ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")

@@ -107,6 +107,7 @@ def test_one_altered_digit_fails_and_the_file_is_named(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 @_spread(_ALTERED)
 def test_an_alteration_that_mends_the_seal_is_found_by_computing_again(
     reference: Path, innolab: Innolab, altered: str
@@ -205,6 +206,7 @@ def test_nothing_of_the_machine_is_in_a_report(reference: Path) -> None:
         assert f"@{platform.node()}" not in text, path
 
 
+@pytest.mark.thorough
 def test_a_kernel_and_verification_make_the_same_bytes_of_the_same_runs(
     reference: Path, folder: Path
 ) -> None:
@@ -219,6 +221,7 @@ def test_a_kernel_and_verification_make_the_same_bytes_of_the_same_runs(
     assert made["render"] == made["recompute"]
 
 
+@pytest.mark.thorough
 def test_a_report_made_before_a_change_of_its_study_verifies_after_it(
     smallest: Path, innolab: Innolab, folder: Path
 ) -> None:
@@ -241,6 +244,7 @@ def test_a_report_made_before_a_change_of_its_study_verifies_after_it(
     assert "figures/passes.csv: line" in found.stdout
 
 
+@pytest.mark.thorough
 def test_a_revision_that_cannot_be_had_is_named(smallest: Path, innolab: Innolab) -> None:
     body = json.loads((smallest / "manifest.json").read_text())
     body["rendered_by"]["commit"] = "1" * 40
@@ -264,6 +268,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "INNOLAB_REPLAY": "1"}
 
 
+@pytest.mark.thorough
 def test_nbval_finds_the_executed_notebook_true(reference: Path) -> None:
     notebook = nbformat.read(reference / "notebook.ipynb", 4)
     code = [c for c in notebook.cells if c.cell_type == "code"]

@@ -210,12 +210,14 @@ def found() -> Iterator[dict[str, Any]]:
         yield said
 
 
+@pytest.mark.thorough
 def test_it_has_no_network(found: dict[str, Any]) -> None:
     assert found["interfaces"] == ["lo"]
     assert "refused" in found["tcp"] or "unreachable" in found["tcp"]
     assert "refused" in found["abstract"]
 
 
+@pytest.mark.thorough
 def test_it_sees_nothing_of_its_host(found: dict[str, Any]) -> None:
     assert found["secret"].startswith("FileNotFoundError")
     assert found["shadow"] is False
@@ -233,6 +235,7 @@ def test_it_sees_nothing_of_its_host(found: dict[str, Any]) -> None:
     assert found["processes"] < 100, "it sees the processes of its host"
 
 
+@pytest.mark.thorough
 def test_it_has_no_rights(found: dict[str, Any]) -> None:
     assert 0 not in found["uid"]
     assert found["capabilities"].pop("NoNewPrivs") == "1"
@@ -242,6 +245,7 @@ def test_it_has_no_rights(found: dict[str, Any]) -> None:
     assert found["user namespace"] is False
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user stays the same one")
 def test_root_does_not_execute_it_as_root(found: dict[str, Any]) -> None:
     import pwd
@@ -250,12 +254,14 @@ def test_root_does_not_execute_it_as_root(found: dict[str, Any]) -> None:
     assert set(found["uid"]) == {user.pw_uid, user.pw_gid}
 
 
+@pytest.mark.thorough
 def test_it_writes_in_its_folder_and_tmp_alone(found: dict[str, Any]) -> None:
     assert found["own folder"] is True and found["tmp"] is True
     assert {path: said for path, said in found["writes"].items() if "Error" not in str(said)} == {}
     assert not Path("/tmp/x").exists()
 
 
+@pytest.mark.thorough
 def test_it_is_bounded(found: dict[str, Any]) -> None:
     assert 10 < found["forks"] < 256
     assert found["memory"].startswith("MemoryError")
@@ -286,6 +292,7 @@ def test_what_it_leaves_leads_nowhere(recorded: Path) -> None:
     assert Path("/etc/shadow").stat().st_uid == 0
 
 
+@pytest.mark.thorough
 def test_it_ends_with_all_it_started_when_its_time_is_over(recorded: Path) -> None:
     mark = f"7200.{os.getpid()}"
     code = (
@@ -313,6 +320,7 @@ def running() -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_it_is_stopped_when_it_fills_the_disk(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -267,6 +267,7 @@ def test_a_cell_that_divides_by_ten_is_found_and_shown(report: Path) -> None:
     assert any(note.startswith("+") and "/= 10" in note for note in found.notes)
 
 
+@pytest.mark.thorough
 def test_a_foreign_notebook_is_executed_on_demand_alone_and_in_a_sandbox(report: Path) -> None:
     secret = Path("/root/innolab-test-was-executed") if os.geteuid() == 0 else report / "executed"
 
@@ -309,6 +310,7 @@ def test_times_that_do_not_add_up_are_found(report: Path) -> None:
     assert "are not its total" in "\n".join(verify(report).faults)
 
 
+@pytest.mark.thorough
 def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(report: Path) -> None:
     def script(cells: list[Any]) -> None:
         cells[0]["source"] = "".join(cells[0]["source"]) + "\n<script>alert(1)</script>"
@@ -333,6 +335,7 @@ def _doubled(report: Path, of_time: bool) -> None:
     frame.to_parquet(_series(report), index=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("of_time", [False, True])
 @pytest.mark.parametrize(
     "study", ["multi-buffer-pool", "raid-comparison", "compressed-insert", "more-memory"]
@@ -491,6 +494,7 @@ def _is_unseen(kept: bytes, changed: bytes) -> bool:
     return one == other and max(abs(a - b) for a, b in zip(here, there, strict=True)) <= 0.011
 
 
+@pytest.mark.thorough
 def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
     sound: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def test_disk_is_made_as_its_record_says_and_taken_down(place: Place, backing: s
     assert UNCHANGED in place.ask(**ABSENT)
 
 
+@pytest.mark.thorough
 def test_torn_disk_is_made_anew(place: Place) -> None:
     place.ask()
     for tear in (
@@ -155,6 +156,7 @@ def program(place: Place, script: str) -> dict[str, str]:
     return {"mkfs": str(file)}
 
 
+@pytest.mark.thorough
 def test_run_that_was_killed_is_made_anew(place: Place) -> None:
     place.ask(**program(place, "kill -9 $PPID"))
     left = place.seen()
@@ -163,12 +165,14 @@ def test_run_that_was_killed_is_made_anew(place: Place) -> None:
     assert record(place)["size_bytes"] == SIZE
 
 
+@pytest.mark.thorough
 def test_run_that_fails_takes_down_what_it_made(place: Place) -> None:
     said = place.ask(**program(place, "echo no such luck >&2; exit 1"))
     assert "failed: no such luck" in said
     assert place.seen() == NOTHING
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("state", "make"),
     [
@@ -194,6 +198,7 @@ def test_foreign_folder_is_refused_untouched(
     assert files() == before
 
 
+@pytest.mark.thorough
 def test_disk_in_use_is_not_taken_down(place: Place) -> None:
     place.ask()
     before = place.seen()
@@ -206,6 +211,7 @@ def test_disk_in_use_is_not_taken_down(place: Place) -> None:
     assert place.seen() == before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [
@@ -221,6 +227,7 @@ def test_what_cannot_be_made_is_said(place: Place, wanted: dict[str, Any], reaso
     assert place.seen() == NOTHING
 
 
+@pytest.mark.thorough
 def test_caller_without_root_is_told(place: Place) -> None:
     """As nobody: in a namespace where our own user has no name, but may still read our files."""
     said = place.ask(before=["unshare", "--user"])

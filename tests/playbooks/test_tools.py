@@ -14,7 +14,7 @@ from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds
 from innolab.mysql.server import Server, initialize
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 WANTED = {"bubblewrap": "bwrap", "sysbench": "sysbench", "xfsprogs": "mkfs.xfs"}
 TABLE = ["--db-driver=mysql", "--mysql-user=root", "--mysql-db=test", "--table-size=1000"]

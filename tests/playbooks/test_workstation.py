@@ -88,6 +88,7 @@ def empty() -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("build", "series"), [(OLD, "5.6.24"), (NEW, "9.7.")])
 def test_build_is_recorded_and_starts(cache: Path, build: str, series: str) -> None:
     built = record(cache, build)
@@ -101,6 +102,7 @@ def test_build_is_recorded_and_starts(cache: Path, build: str, series: str) -> N
     assert Path(built["share"], "english/errmsg.sys").is_file()
 
 
+@pytest.mark.thorough
 def test_every_user_can_read_the_cache(cache: Path) -> None:
     def closed(path: Path) -> bool:
         wanted = 0o005 if path.is_dir() else 0o004
@@ -128,8 +130,9 @@ def plain(value: str) -> str:
     return value.strip('"')
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("build", "missing"),
+    ("build", "lacking"),
     [
         (
             OLD,
@@ -159,11 +162,13 @@ def test_server_runs_as_my_cnf_says(cache: Path, build: str, lacking: set[str]) 
     assert plugins.get("mysqlx", "DISABLED") == "DISABLED"
 
 
+@pytest.mark.thorough
 def test_second_setup_changes_nothing_and_needs_no_network(cache: Path) -> None:
     said = setup(cache, env=OFFLINE)
     assert " changed=0 " in said and " rescued=0 " in said, said
 
 
+@pytest.mark.thorough
 def test_check_mode_leaves_an_empty_cache_empty(empty: Path) -> None:
     said = setup(empty, "--check", "--diff")
     assert f"+{empty}/builds/{OLD}: npm package" in said
@@ -171,6 +176,7 @@ def test_check_mode_leaves_an_empty_cache_empty(empty: Path) -> None:
     assert list(empty.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_build_that_cannot_be_had_is_recorded_and_tried_again(empty: Path) -> None:
     assert " failed=0 " in setup(empty, env=OFFLINE)
     for build, fetcher in ((OLD, "npm could not fetch"), (NEW, "apt-get failed")):
@@ -189,12 +195,14 @@ def test_build_that_cannot_be_had_is_recorded_and_tried_again(empty: Path) -> No
     assert version_of(record(empty, OLD)) == "5.6.24"
 
 
+@pytest.mark.thorough
 def test_server_of_another_series_is_no_build(cache: Path) -> None:
     """A newer server under the name of an older one would falsify every report on it."""
     said = setup(cache, "--check", "--diff", mysql_changes={"builds": {NEW: {"series": "9.6"}}})
     assert '"unavailable": "its mysqld should report version 9.6 but said' in said
 
 
+@pytest.mark.thorough
 def test_host_without_npm_brings_its_own(empty: Path) -> None:
     """All that the PATH has but npm, as links: npm may share a folder with everything else."""
     links = empty / "bin"
@@ -210,6 +218,7 @@ def test_host_without_npm_brings_its_own(empty: Path) -> None:
     assert version_of(record(empty / "cache", OLD)) == "5.6.24"
 
 
+@pytest.mark.thorough
 def test_wanted_tool_runs(cache: Path) -> None:
     setup(cache, tools_wanted=["mariadb-server"])
     server = cache / "tools/bin/mariadbd"

@@ -14,7 +14,7 @@ from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench
 from innolab.loads.windows import Times
 from innolab.record.run import Observation
-from innolab.storage.profiles import HOST
+from innolab.storage.profiles import HOST, Calibration
 from innolab.storage.raid import Array
 from innolab.studies import schema1
 from innolab.studies.parameters import (
@@ -42,12 +42,9 @@ ARRAYS = {
     "raid5-8": Array("raid5", 8),
     "raid10-8": Array("raid10", 8),
 }
-LOADS = ("read_only", "read_write")
 # S1: 14 queries without BEGIN and COMMIT; 19 with them. sysbench 1.0 issues 20 if one of its two
 # updates is asked for twice as in 0.4, and 18 otherwise.
 OPTIONS = {"read_only": ("--skip_trx=on",), "read_write": ("--index_updates=2",)}
-# Hot data in memory is what D4 speaks of; on these alone, as it needs the most time to settle.
-SKEWED = ("raid1-2", "raid10-4")
 THREADS = ByScale([10], [10, 100], [1, 5, 10, 15, 20, 30, 100])
 # Whole seconds, which is what sysbench counts in.
 WINDOW_S, CAP_S, WARM_UP_S = ByScale(2, 3, 60), ByScale(2, 3, 600), ByScale(1, 2, 30)
@@ -100,8 +97,9 @@ def keep(parameters: RaidParameters, arm: Arm) -> bool:
         return uniform and at and arm.device != HOST
     if arm.device == HOST:
         return uniform and arm.pool == "12G"
-    hot = arm.device in SKEWED and arm.load == "read_only" and arm.pool == "8G"
-    return uniform or hot or parameters.scale == "paper"
+    # Hot data in memory is what D4 speaks of; on two alone, as it needs the most time to settle.
+    d4 = [(array, "read_only", "8G") for array in ("raid1-2", "raid10-4")]
+    return uniform or (arm.device, arm.load, arm.pool) in d4 or parameters.scale == "paper"
 
 
 def settings(parameters: RaidParameters, arm: Arm, facts: Facts) -> dict[str, Any]:
@@ -162,7 +160,7 @@ STUDY = Study(
     parameters=RaidParameters,
     factors=lambda parameters: {
         "device": [*parameters.arrays, *([HOST] if parameters.inventory == "lab" else [])],
-        "load": LOADS,
+        "load": list(OPTIONS),
         "distribution": ["uniform", "special"],
         "pool": list(POOLS),
     },
@@ -172,10 +170,7 @@ STUDY = Study(
     metrics={
         **windows.METRICS,
         "kept_ratio": "least over largest throughput from 10 threads on",
-        "fio_read_per_s": "1/s",
-        "fio_write_per_s": "1/s",
-        "fio_mixed_per_s": "1/s",
-        "fio_synced_write_per_s": "1/s",
+        **{f"fio_{name}": "1/s" for name in Calibration._fields},
     },
     compared={"tps": ("threads",)},
     replicates=ByScale(1, 3, 5),
