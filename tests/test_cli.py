@@ -29,7 +29,7 @@ _BAD = {
     "odd size": ((*_RUN, "-p", "rows=5000001"), "multiple of 5,000,000"),
     "key block": (
         ("run", "compressed-insert", "-p", "key_block_kib=3"),
-        "none of 1, 2, 4, 8 and 16",
+        "should be 1, 2, 4, 8 or 16",
     ),
     "block above page": (
         ("run", "compressed-insert", "-p", "key_block_kib=8", "-p", "page_kib=4"),
@@ -37,7 +37,7 @@ _BAD = {
     ),
     "pool above memory": ((*_RUN, "-p", "rows=1000000000"), "of memory"),
     "build": ((*_RUN, "-p", "builds=mysql-3.23"), "There is no build 'mysql-3.23'"),
-    "build twice": ((*_RUN, "-p", "builds=mysql-9.7,mysql-9.7"), "each build once"),
+    "build twice": ((*_RUN, "-p", "builds=mysql-9.7,mysql-9.7"), "name each one once"),
     "no such path": ((*_RUN, "-p", "builds=/no/mysqld"), "not an executable file"),
     "not a mysqld": ((*_RUN, "-p", "builds=/bin/true"), "does not answer --version"),
     "version": ((*_RUN, "--version", "first"), "a version is a day and a number"),

@@ -225,7 +225,7 @@ def test_more_threads_than_connections_fail_with_the_servers_words(
     ("given", "says"),
     [
         ("devices=floppy", "the devices are raid10-8x15k"),
-        ("devices=host,host", "names each one once"),
+        ("devices=host,host", "name each one once"),
         ("rows=5", "greater than or equal to 100000"),
         ("threads=0", "greater than or equal to 1"),
         ("buy_device=host", "the devices are raid10-8x15k"),

@@ -46,7 +46,7 @@ def repeats(default: Any, **limits: Any) -> Any:
 
 def _each_once(names: list[str]) -> list[str]:
     if len(set(names)) != len(names) or not all(names):
-        raise ValueError("names each one once, and none with an empty name")
+        raise ValueError("has to name each one once, and none with an empty name")
     return names
 
 
