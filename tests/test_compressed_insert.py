@@ -249,8 +249,9 @@ def _runs(out: str) -> list[Run]:
     return RunLog(Path(out.splitlines()[-1]).parent / "runs.jsonl").load()[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.integration
-def test_a_killed_run_goes_on_at_its_last_segment(env: dict[str, str], innolab: Innolab) -> None:
+def test_a_killed_run_resumes_at_its_last_segment(env: dict[str, str], innolab: Innolab) -> None:
     _killed_after_a_segment(env, _KILLED)
     reached = _journal(env)["checkpoint"]["rows"]
     done = innolab(*_KILLED, **env)

@@ -153,7 +153,7 @@ def test_told_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
     run.terminate()
     _, said = run.communicate(timeout=60)
     assert run.returncode == 1
-    assert "run the same again to go on" in said
+    assert "run the same command to resume" in said
     assert "Traceback" not in said
     assert _servers(cache) == []
     assert not (Path(cache) / datasets.WORK).exists()

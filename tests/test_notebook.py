@@ -33,7 +33,7 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
     words = ["--scale", "smoke", "-p", "replicates=1", "-p", "builds=mysql-9.7"]
     done = innolab("run", "multi-buffer-pool", *words, INNOLAB_REPORTS=str(folder))
     assert done.returncode == 0, done.stderr
-    assert "holds 5 runs" in done.stderr
+    assert "(5 runs recorded)" in done.stderr
     [report] = folders.finished("multi-buffer-pool")
     assert RunLog(report / "runs.jsonl").load()[0] == measured
     assert innolab("verify", str(report)).returncode == 0

@@ -91,7 +91,7 @@ def record(place: Place) -> dict[str, Any]:
     return json.loads((place.disk / "disk.json").read_text())
 
 
-@pytest.mark.parametrize("backing", ["memory", "disk"])
+@pytest.mark.parametrize("backing", ["memory", pytest.param("disk", marks=pytest.mark.thorough)])
 def test_disk_is_made_as_its_record_says_and_taken_down(place: Place, backing: str) -> None:
     wanted = {"backing": backing, "user": machine.SERVER_USER}
     before = place.seen()
