@@ -7,6 +7,7 @@ the interval of b/a.
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 LEVEL = 0.95
@@ -141,6 +142,7 @@ def _variance(values: Sequence[float]) -> float:
     return math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
 
 
+@cache
 def student_quantile(level: float, freedom: float) -> float:
     """Return the factor of a two-sided Student t interval."""
     # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
