@@ -10,20 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ansible.module_utils
 import pytest
-from conftest import BIN, ROOT
-
-PLAYBOOKS = ROOT / "playbooks"
-# As Ansible does for the modules that it runs.
-ansible.module_utils.__path__.append(str(PLAYBOOKS / "module_utils"))
-sys.path.append(str(PLAYBOOKS / "library"))
-
-import qemu_lab  # noqa: E402
-from ansible.module_utils import lab_host, lab_qemu  # noqa: E402
-from ansible.module_utils.lab_host import LabError  # noqa: E402
-from ansible.module_utils.lab_image import Recipe  # noqa: E402
-from ansible.module_utils.lab_qemu import Guest, Shape  # noqa: E402
+from ansible_collections.innolab.hosts.plugins.module_utils import lab_host, lab_qemu
+from ansible_collections.innolab.hosts.plugins.module_utils.lab_host import LabError
+from ansible_collections.innolab.hosts.plugins.module_utils.lab_image import Recipe
+from ansible_collections.innolab.hosts.plugins.module_utils.lab_qemu import Guest, Shape
+from ansible_collections.innolab.hosts.plugins.modules import qemu_lab
+from conftest import BIN, PLAYBOOKS, ROOT
 
 DEVICES = ROOT / "data/devices.csv"
 SHAPE = Shape(2, 2**31, 8, 2**31, "15k", {"iops-total": 200})
