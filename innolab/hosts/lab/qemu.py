@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .lab_host import LabError, run
-from .lab_image import Image
+from innolab.hosts.lab.image import Image
+from innolab.hosts.lab.machine import LabError, run
 
 QEMU = "qemu-system-x86_64"
 SOFTWARE = "tcg"
@@ -198,7 +198,7 @@ class Guest:
         """Run a command in the guest and return what it wrote."""
         words = ["ssh", "-F", str(self.ssh_config), "lab", command]
         try:
-            return run(*words, timeout=limit_s)
+            return run(*words, limit_s=limit_s)
         except subprocess.TimeoutExpired:
             raise LabError(f"the guest did not answer '{command}' in {limit_s:.0f} s") from None
 
@@ -214,7 +214,9 @@ class Guest:
         said = self.ssh("udevadm settle; cat /etc/machine-id; ls /dev/disk/by-id").split()
         missing = {f"virtio-innolab-{n + 1}" for n in range(disks)} - set(said)
         if missing:
-            raise LabError(f"the guest lacks {', '.join(sorted(missing))}; take it down and begin")
+            raise LabError(
+                f"the guest has no {', '.join(sorted(missing))}; take it down with: make lab-down"
+            )
         return said[0]
 
     def _last_words(self) -> str:

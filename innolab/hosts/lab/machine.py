@@ -5,8 +5,11 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from innolab.base.errors import InnolabError
 
 # Program: Debian package.
 _PROGRAMS = {
@@ -25,13 +28,19 @@ _QEMU_BYTES = 512 * 2**20
 _LEAST_GUEST_BYTES = 512 * 2**20
 
 
-class LabError(Exception):
+class LabError(InnolabError):
     """Why the lab cannot be raised or taken down, in words for the user."""
 
 
-def run(*words: str | Path, advice: str = "", **options: object) -> str:
+def run(
+    *words: str | Path,
+    advice: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    limit_s: float | None = None,
+) -> str:
     """Run a program and return what it wrote; on failure raise with the end of its complaint."""
-    done = subprocess.run(words, capture_output=True, text=True, **options)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=env, timeout=limit_s)
     if done.returncode:
         said = " ".join(done.stderr.split())[-600:]
         raise LabError(f"{words[0]} failed ({done.returncode}): {said} {advice}".strip())
@@ -39,7 +48,7 @@ def run(*words: str | Path, advice: str = "", **options: object) -> str:
 
 
 def require_kind() -> None:
-    """Raise where QEMU could not run this guest's code by itself or share processors with it."""
+    """Raise where QEMU could not run this guest's code itself or share processors with it."""
     found = f"{platform.system()} on {platform.machine()}"
     if found != "Linux on x86_64":
         raise LabError(
@@ -57,7 +66,8 @@ def require_installable(packages: list[str]) -> None:
     """Raise where packages are missing that this user cannot install here."""
     if packages and (os.geteuid() != 0 or not shutil.which("apt-get")):
         asked = f"sudo apt-get install --no-install-recommends {' '.join(packages)}"
-        raise LabError(f"this machine lacks {', '.join(packages)}; on Debian install with: {asked}")
+        missing = f"this machine has no {', '.join(packages)}"
+        raise LabError(f"{missing}; on Debian install with: {asked}")
 
 
 def install(packages: list[str]) -> None:
@@ -79,7 +89,7 @@ def require_memory(guest_bytes: int) -> None:
         few = f"a guest of {guest_bytes} bytes would run out of memory while it starts"
         raise LabError(f"{few}; give it {_LEAST_GUEST_BYTES} or more as memory_bytes")
     meminfo = Path("/proc/meminfo").read_text()
-    free = int(re.search(r"MemAvailable: *(\d+)", meminfo)[1]) * 1024
+    free = sum(int(kib) * 1024 for kib in re.findall(r"MemAvailable: *(\d+)", meminfo))
     if free < guest_bytes + _QEMU_BYTES:
         wanted = f"{guest_bytes} bytes of memory and QEMU {_QEMU_BYTES} more"
         raise LabError(

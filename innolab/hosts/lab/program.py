@@ -1,68 +1,78 @@
-"""Raise, or take down, the lab: a guest in QEMU with disks of limited speed."""
+"""Raise the lab, or take it down: `python -m innolab.hosts.lab.program OPTIONS_JSON [--check]`.
 
+The options are one JSON object, those of `Asked` and, to raise the lab, of `Wanted`. The answer is
+one line of JSON: whether anything changed, the difference in words, and what lab.json says. Where
+the lab cannot be so, one sentence on standard error says why, and the exit status is 1.
+
+- The guest is made of this machine's own Debian suite and kept as an image, keyed by what it is
+  made of. Programs that are missing are installed where root runs this on Debian.
+- lab.json, written last, says how the guest is reached and what it has; `ssh -F FOLDER/ssh_config
+  lab` reaches it.
+- A guest that runs and answers is left alone. One whose QEMU ended boots again on its disks. One
+  that never was ready is made anew.
+- /dev/kvm is used only where a guest that was started on it for the purpose got to user space.
+"""
+
+import argparse
 import fcntl
 import json
 import os
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from ansible.module_utils.basic import AnsibleModule
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..module_utils import lab_host as host
-from ..module_utils.lab_host import LabError
-from ..module_utils.lab_image import Recipe
-from ..module_utils.lab_qemu import Guest, Shape, limits
-
-DOCUMENTATION = r"""
-module: qemu_lab
-short_description: Raise, or take down, a guest in QEMU with disks of limited speed
-description:
-  - The guest is made of this machine's own Debian suite and kept as an image, keyed by what it is
-    made of. Programs that are missing are installed where root runs this on Debian.
-  - Leaves C(lab.json) in I(folder), written last, which says how the guest is reached and what it
-    has; and C(ssh_config), with which C(ssh -F) reaches the host C(lab).
-  - A guest that runs and answers is left alone. One whose QEMU ended boots again on its disks. One
-    that never was ready is made anew.
-  - Uses C(/dev/kvm) only where a guest that was started on it for the purpose got to user space.
-author: innolab
-options:
-  state:
-    description: Which to reach. All but I(folder) is needed for C(present) only.
-    type: str
-    choices: [present, absent]
-    default: present
-  image:
-    description: Whether the image outlives the lab; looked at where it is to be absent.
-    type: str
-    choices: [kept, absent]
-    default: kept
-  folder: {description: Absolute path of a folder of its own., type: path, required: true}
-  files: {description: Folder with the guest's own files., type: path}
-  devices: {description: CSV file of device profiles., type: path}
-  device: {description: Profile that limits each data disk., type: str}
-  packages: {description: Debian packages of the guest., type: list, elements: str}
-  cpus: {description: Most processors; never more than the machine has., type: int}
-  memory_bytes: {description: Memory of the guest., type: int}
-  disks: {description: Count of data disks., type: int}
-  disk_bytes: {description: Size of each data disk., type: int}
-  system_bytes: {description: Size of the system disk., type: int}
-  boot_limit_s: {description: Seconds after which a guest counts as stuck., type: int, default: 180}
-"""
-
-EXAMPLES = r"""
-- name: Take the lab down
-  innolab.hosts.qemu_lab:
-    state: absent
-    folder: /var/cache/innolab/lab
-"""
-
-RETURN = r"""
-lab: {description: The content of C(lab.json)., type: dict, returned: when present}
-"""
+from innolab.hosts.lab import machine
+from innolab.hosts.lab.image import Recipe
+from innolab.hosts.lab.machine import LabError
+from innolab.hosts.lab.qemu import Guest, Shape, limits
 
 # What an image takes while it is built, beside its own disk: packages, a tar and a tree of them.
 _BUILD_BYTES = 2 * 2**30
+
+
+class Asked(BaseModel):
+    """What is asked of any lab: whether it is there, and whether the image outlives it."""
+
+    state: Literal["present", "absent"] = "present"
+    image: Literal["kept", "absent"] = "kept"
+    folder: Path
+
+
+class Wanted(Asked):
+    """What a lab that is there should have.
+
+    Attributes
+    ----------
+    files : folder with the guest's own files
+    devices : CSV file of device profiles, of which `device` limits each data disk
+    cpus : most processors; never more than the machine has
+    boot_limit_s : seconds after which a guest that does not answer counts as stuck
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    files: Path
+    devices: Path
+    device: str
+    packages: list[str]
+    cpus: int
+    memory_bytes: int
+    disks: int
+    disk_bytes: int
+    system_bytes: int
+    boot_limit_s: int = 180
+
+
+class Result(NamedTuple):
+    """What was done, or would be."""
+
+    changed: bool
+    diff: dict[str, str]
+    lab: dict[str, Any] | None = None
 
 
 def _record(guest: Guest) -> dict[str, Any]:
@@ -99,16 +109,16 @@ def _files_in_words(names: list[str]) -> str:
 class _Lab:
     """What is wanted of a guest, and the way there."""
 
-    def __init__(self, given: dict[str, Any], guest: Guest) -> None:
-        self.given, self.guest = given, guest
-        self.recipe = Recipe(Path(given["files"]), given["packages"], given["system_bytes"])
+    def __init__(self, wanted: Wanted, guest: Guest) -> None:
+        self.wanted, self.guest = wanted, guest
+        self.recipe = Recipe(wanted.files, wanted.packages, wanted.system_bytes)
         self.shape = Shape(
-            cpus=min(given["cpus"], os.cpu_count() or 1),
-            memory_bytes=given["memory_bytes"],
-            disks=given["disks"],
-            disk_bytes=given["disk_bytes"],
-            device=given["device"],
-            limits=limits(Path(given["devices"]), given["device"]),
+            cpus=min(wanted.cpus, os.cpu_count() or 1),
+            memory_bytes=wanted.memory_bytes,
+            disks=wanted.disks,
+            disk_bytes=wanted.disk_bytes,
+            device=wanted.device,
+            limits=limits(wanted.devices, wanted.device),
         )
 
     def parts(self) -> list[str]:
@@ -133,15 +143,15 @@ class _Lab:
 
     def require_room(self, new: bool) -> list[str]:
         """Raise where this machine cannot hold the guest; return the packages it still needs."""
-        host.require_kind()
-        host.suite()
+        machine.require_kind()
+        machine.suite()
         self.shape.require_sound()
-        packages = host.missing_packages()
-        host.require_installable(packages)
-        host.require_memory(self.shape.memory_bytes)
+        packages = machine.missing_packages()
+        machine.require_installable(packages)
+        machine.require_memory(self.shape.memory_bytes)
         if new:
-            needed = self.shape.disks * self.shape.disk_bytes + self.given["system_bytes"]
-            host.require_space(self.guest.folder, needed + _BUILD_BYTES)
+            needed = self.shape.disks * self.shape.disk_bytes + self.wanted.system_bytes
+            machine.require_space(self.guest.folder, needed + _BUILD_BYTES)
         return packages
 
     def make(self) -> None:
@@ -151,7 +161,7 @@ class _Lab:
         guest.remove()
         if guest.image.digest() != self.recipe.digest():
             guest.image.build(self.recipe)
-        host.run("cp", "--sparse=always", "--reflink=auto", guest.image.system, guest.system)
+        machine.run("cp", "--sparse=always", "--reflink=auto", guest.image.system, guest.system)
         guest.disks.mkdir()
         for number in range(1, self.shape.disks + 1):
             with guest.disk(number).open("wb") as disk:
@@ -169,7 +179,7 @@ class _Lab:
     def write_record(self, port: int, accelerator: str) -> None:
         """Wait for the guest and write lab.json."""
         guest, shape = self.guest, self.shape
-        machine_id = guest.wait(port, shape.disks, self.given["boot_limit_s"])
+        machine_id = guest.wait(port, shape.disks, self.wanted.boot_limit_s)
         serials = [f"innolab-{number}" for number in range(1, shape.disks + 1)]
         size = shape.disk_bytes
         record = {
@@ -194,7 +204,7 @@ class _Lab:
 
 
 @contextmanager
-def alone(folder: Path) -> Any:
+def alone(folder: Path) -> Iterator[None]:
     """Keep every other run out of the folder meanwhile."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -204,30 +214,30 @@ def alone(folder: Path) -> Any:
         os.close(handle)
 
 
-def _present(lab: _Lab, check: bool) -> dict[str, Any]:
+def _present(lab: _Lab, check: bool) -> Result:
     """Reach the wanted guest, or only find out what would change."""
     guest, record, before = lab.guest, _record(lab.guest), _parts(lab.guest)
     if record:
         lab.require_same(record)
     if record and guest.pid():
         if not check:
-            guest.wait(record["port"], lab.shape.disks, lab.given["boot_limit_s"])
-        return {"changed": False, "lab": record}
+            guest.wait(record["port"], lab.shape.disks, lab.wanted.boot_limit_s)
+        return Result(False, _diff(before, before), record)
     packages = lab.require_room(new=not record)
     diff = _diff(before, [*(f"package {name}" for name in packages), *lab.parts()])
     if check:
-        return {"changed": True, "diff": diff}
-    host.install(packages)
+        return Result(True, diff)
+    machine.install(packages)
     with ExitStack() as undo:
         if not record:
             undo.callback(guest.remove)
             lab.make()
         lab.boot()
         undo.pop_all()
-    return {"changed": True, "diff": diff, "lab": _record(guest)}
+    return Result(True, diff, _record(guest))
 
 
-def _absent(guest: Guest, keep_image: bool, check: bool) -> dict[str, Any]:
+def _absent(guest: Guest, keep_image: bool, check: bool) -> Result:
     """Take the guest down, and its image if that is not kept, or only say what would go."""
     before = _parts(guest)
     after = [part for part in before if keep_image and part.startswith("image ")]
@@ -236,24 +246,29 @@ def _absent(guest: Guest, keep_image: bool, check: bool) -> dict[str, Any]:
         guest.remove()
         if not keep_image:
             guest.image.remove()
-    return {"changed": before != after, "diff": _diff(before, after)}
+    return Result(before != after, _diff(before, after))
 
 
 def _diff(before: list[str], after: list[str]) -> dict[str, str]:
     return {"before": "\n".join([*before, ""]), "after": "\n".join([*after, ""])}
 
 
-def _ensure(given: dict[str, Any], check: bool) -> dict[str, Any]:
-    """Do what is asked and return the module's result."""
-    folder, present = Path(given["folder"]), given["state"] == "present"
-    guest = Guest(folder)
+def ensure(asked: Asked, check: bool = False) -> Result:
+    """Raise the lab or take it down; where it is only checked, change nothing.
 
-    def reach(check: bool) -> dict[str, Any]:
-        if present:
-            return _present(_Lab(given, guest), check)
-        return _absent(guest, given["image"] == "kept", check)
+    Raises
+    ------
+    LabError
+        Where the lab cannot be as asked.
+    """
+    guest, folder = Guest(asked.folder), asked.folder
 
-    if check or not (present or folder.exists()):
+    def reach(check: bool) -> Result:
+        if isinstance(asked, Wanted):
+            return _present(_Lab(asked, guest), check)
+        return _absent(guest, asked.image == "kept", check)
+
+    if check or not (isinstance(asked, Wanted) or folder.exists()):
         return reach(check=True)
     if not folder.exists():
         reach(check=True)  # before there is even a folder
@@ -266,33 +281,36 @@ def _ensure(given: dict[str, Any], check: bool) -> dict[str, Any]:
             folder.rmdir()
 
 
-def main() -> None:
-    """Run the module."""
-    options: dict[str, Any] = {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "image": {"type": "str", "choices": ["kept", "absent"], "default": "kept"},
-        "folder": {"type": "path", "required": True},
-        "files": {"type": "path"},
-        "devices": {"type": "path"},
-        "device": {"type": "str"},
-        "packages": {"type": "list", "elements": "str"},
-        "cpus": {"type": "int"},
-        "memory_bytes": {"type": "int"},
-        "disks": {"type": "int"},
-        "disk_bytes": {"type": "int"},
-        "system_bytes": {"type": "int"},
-        "boot_limit_s": {"type": "int", "default": 180},
-    }
-    needed = [name for name, option in options.items() if len(option) == 1 or "elements" in option]
-    present = ("state", "present", needed)
-    module = AnsibleModule(options, required_if=[present], supports_check_mode=True)
-    os.environ.update(LC_ALL="C", PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+def _read(options: str) -> Asked:
+    """Return what a JSON object asks for."""
     try:
-        result = _ensure(module.params, module.check_mode)
+        asked = Asked.model_validate_json(options)
+        asked = Wanted.model_validate_json(options) if asked.state == "present" else asked
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        name = ".".join(map(str, wrong["loc"])) or "the JSON object"
+        raise LabError(f"{name} is not as the lab takes it: {wrong['msg']}") from None
+    if not asked.folder.is_absolute():
+        raise LabError(f"folder should be an absolute path, but {asked.folder} was asked for")
+    return asked
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the command line asks; return the exit status."""
+    parser = argparse.ArgumentParser(description="Raise the lab, or take it down.")
+    parser.add_argument("options", help="what is asked, as one JSON object")
+    parser.add_argument("--check", action="store_true", help="only say what would change")
+    given = parser.parse_args(words)
+    try:
+        result = ensure(_read(given.options), given.check)
     except (LabError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(result._asdict()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    # For the programs that it runs: what they say is read here, and some are for administrators.
+    os.environ.update(LC_ALL="C", PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    sys.exit(main())

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
-from .lab_host import apt_settings, archive, run, suite
+from innolab.hosts.lab.machine import apt_settings, archive, run, suite
 
 # To be raised when this file makes another image of the same recipe.
 _VERSION = 1
@@ -105,10 +105,10 @@ class Image:
         _as_root("sh", "-euc", script, "pack", str(size), str(_INODES), cwd=work)
 
 
-def _as_root(*words: str | Path, **options: object) -> None:
+def _as_root(*words: str | Path, cwd: Path | None = None) -> None:
     """Run a program as root, or as one who may own files on behalf of the guest's users."""
     root = [] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--map-auto"]
-    run(*root, *words, **options)
+    run(*root, *words, cwd=cwd)
 
 
 def _own_files(files: Path, keys: dict[str, bytes]) -> bytes:
