@@ -8,12 +8,12 @@ from .storage_geometry import Place, places
 
 
 def mismatches(requested: dict[str, Any], observed: dict[str, Any]) -> list[str]:
-    """Return every difference between a wish and what is observed, in words; none if all is so."""
-    wished = places(requested["storage"])
-    points = {place.name: requested["filesystem"][place.name] for place in wished}
+    """Return every difference between what is asked and what is so, in words; none if none is."""
+    wanted = places(requested["storage"])
+    points = {place.name: requested["filesystem"][place.name] for place in wanted}
     return [
-        *_arrays(wished, {x["name"]: x for x in observed["arrays"]}),
-        *_mounts(wished, points, requested["filesystem"], observed["mounts"]),
+        *_arrays(wanted, {x["name"]: x for x in observed["arrays"]}),
+        *_mounts(wanted, points, requested["filesystem"], observed["mounts"]),
         *_barriers(requested["filesystem"], observed["barriers"]),
         *_kernel(requested["kernel"], observed["kernel"]),
     ]
@@ -27,10 +27,10 @@ def _differ(what: str, wanted: dict[str, Any], found: dict[str, Any]) -> list[st
     ]
 
 
-def _arrays(wished: list[Place], found: dict[str, dict[str, Any]]) -> list[str]:
+def _arrays(wanted: list[Place], found: dict[str, dict[str, Any]]) -> list[str]:
     wrong = [f"there is an array {name} that was not asked for" for name in found.keys()
-             - {place.name for place in wished}]  # fmt: skip
-    for place in wished:
+             - {place.name for place in wanted}]  # fmt: skip
+    for place in wanted:
         if place.name not in found:
             wrong.append(f"{place.device} does not run")
             continue
@@ -50,36 +50,36 @@ def _arrays(wished: list[Place], found: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _mounts(
-    wished: list[Place],
+    wanted: list[Place],
     points: dict[str, str],
-    wish: dict[str, Any],
+    requested: dict[str, Any],
     found: list[dict[str, Any]],
 ) -> list[str]:
     wrong, by_path = [], {mount["path"]: mount for mount in found}
-    for place in wished:
+    for place in wanted:
         point = points[place.name]
         if not (mount := by_path.get(point)):
             wrong.append(f"{place.device} should be mounted at {point} but is not")
             continue
         wrong += _differ(point, {"source": place.device, "fstype": "xfs"}, mount)
-        lacking = [x for x in wish["mount_options"] if x not in mount["options"].split(",")]
-        wrong += [f"{point}: the option {x} is not in effect" for x in lacking if x != "defaults"]
+        missing = [x for x in requested["mount_options"] if x not in mount["options"].split(",")]
+        wrong += [f"{point}: the option {x} is not in effect" for x in missing if x != "defaults"]
     return wrong
 
 
-def _barriers(wish: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def _barriers(requested: dict[str, Any], found: dict[str, Any]) -> list[str]:
     wrong = []
-    if found["observed"] != wish["barriers"]:
+    if found["observed"] != requested["barriers"]:
         says = {True: "on", False: "off"}
-        asked, is_so = says[wish["barriers"]], says[found["observed"]]
+        asked, is_so = says[requested["barriers"]], says[found["observed"]]
         wrong.append(f"barriers should be {asked} but are {is_so}")
-    if not found["observed"] and not wish["cache_is_nonvolatile"]:
+    if not found["observed"] and not requested["cache_is_nonvolatile"]:
         wrong.append("barriers are off but nobody said that caches keep their content")
     return wrong
 
 
-def _kernel(wish: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    asked = {key: value for key, value in wish.items() if value is not None}
+def _kernel(requested: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    asked = {key: value for key, value in requested.items() if value is not None}
     alone = {x: asked[x] for x in ("swappiness", "transparent_huge_pages") if x in asked}
     if found["transparent_huge_pages"] is None:  # a kernel without them never makes any
         alone.pop("transparent_huge_pages", None)

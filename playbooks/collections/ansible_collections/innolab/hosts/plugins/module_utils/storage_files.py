@@ -78,7 +78,7 @@ def _unsound(path: Path, marks: list[str]) -> str:
 
 
 def require_marks() -> None:
-    """Raise where our lines in a file cannot be told from the user's, before anything is done."""
+    """Raise where our lines in a file do not stand apart from the user's, before any change."""
     for path in (FSTAB, mdadm_conf()):
         block(read(path) or "", [], path)
 

@@ -64,12 +64,12 @@ def disk(given: dict[str, Any]) -> Disk:
 
 
 def geometry(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what makes two wishes the same, as JSON; what a layout has no use for is None.
+    """Return what makes two requests the same, as JSON; what a layout has no use for is None.
 
     Raises
     ------
     StorageError
-        Where the wish makes no sense on any host. It names everything that is wrong.
+        Where what is asked makes no sense on any host. It names everything that is wrong.
     """
     layout = given["layout"]
     if layout not in LAYOUTS:

@@ -58,7 +58,7 @@ def _copies(layout: int) -> str:
 
 
 def progress(node: str) -> dict[str, Any]:
-    """Return what an array is about: its sync_action and how many members it lacks."""
+    """Return what an array is about: its sync_action and how many members are missing."""
     md = SYS_BLOCK / node / "md"
     return {
         "sync_action": read(md / "sync_action"),

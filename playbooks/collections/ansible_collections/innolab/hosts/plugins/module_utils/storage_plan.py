@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
 
 class Host(NamedTuple):
-    """What a plan depends on besides the wish."""
+    """What a plan depends on besides what is asked."""
 
     machine_id: str
     record: dict[str, Any]
@@ -76,7 +76,7 @@ def entries(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def all_disks(wanted: dict[str, Any] | None, record: dict[str, Any]) -> list[Disk]:
-    """Return every disk that a plan looks at: the wished ones first, then the recorded ones."""
+    """Return every disk that a plan looks at: those asked for first, then the recorded ones."""
     found = [x for place in places(wanted) for x in place.disks] if wanted else []
     kept = [x for entry in entries(record) for x in recorded(entry).disks]
     return list({x.id: x for x in [*kept, *found]}.values())
@@ -114,17 +114,17 @@ def make(
         Where a disk must not be touched, or another geometry is there. It names every reason.
     """
     record, ours = host.record, _ours(host)
-    wished = {x.id: x for place in places(wanted) for x in place.disks} if wanted else {}
-    _require_known(may_be_lost, [x.serial for x in wished.values()])
+    asked = {x.id: x for place in places(wanted) for x in place.disks} if wanted else {}
+    _require_known(may_be_lost, [x.serial for x in asked.values()])
     # A recorded disk that is gone holds nothing that we could touch.
     disks = all_disks(wanted, record)
-    there = [x for x in disks if x.id in wished or host.facts[x.id].node]
-    # No step writes to a disk that is neither wished nor ours.
-    may_hold = {x.id for x in there if x.id not in wished or x.serial in may_be_lost}
+    there = [x for x in disks if x.id in asked or host.facts[x.id].node]
+    # No step writes to a disk that is neither asked for nor ours.
+    may_hold = {x.id for x in there if x.id not in asked or x.serial in may_be_lost}
     wrong = refusals(there, host.facts, ours, frozenset(may_hold)) + _strangers(host, ours)
     if wrong:
         raise StorageError("; ".join(wrong))
-    lost = [x for x in wished.values() if _holds_data(host.facts[x.id])]
+    lost = [x for x in asked.values() if _holds_data(host.facts[x.id])]
     is_same = record.get("geometry") == wanted and record.get("is_complete", False)
     broken = not_whole(host) if is_same else []
     if is_same and not broken and not lost:

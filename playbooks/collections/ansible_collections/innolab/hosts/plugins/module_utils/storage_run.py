@@ -51,7 +51,7 @@ def _carry_out(step: Step, plan: Plan) -> None:
         at, of = plan.steps.index(step) + 1, len(plan.steps)
         raise StorageError(
             f"step {at} of {of} failed: {error}. The steps before it are done and what is ours is "
-            "recorded; mend the cause, then plan again with replace_ours: true"
+            "recorded; repair the cause, then plan again with replace_ours: true"
         ) from None
 
 
@@ -99,7 +99,7 @@ def _write_cache(step: Step) -> None:
 
 
 def wait(uuid: str) -> None:
-    """Wait until an array has no resync and lacks no member, however long that takes.
+    """Wait until an array has no resync and misses no member, however long that takes.
 
     Raises
     ------

@@ -232,10 +232,10 @@ def _require_space(size: int, backing: str, folder: Path) -> None:
 
 
 def _require_host(disk: _Disk, mkfs: str, user: str | None) -> None:
-    """Raise where this host lacks what a disk is made of."""
+    """Raise where this host does not have what a disk is made of."""
     needed = {
         "losetup; install util-linux (in Debian its package mount)": shutil.which("losetup"),
-        f"program {mkfs}, which makes XFS; bring the tool xfsprogs": shutil.which(mkfs),
+        f"program {mkfs}, which makes XFS; install the tool xfsprogs": shutil.which(mkfs),
         "loop devices; run 'modprobe loop' or allow them here": Path("/dev/loop-control").exists(),
         "control groups that limit block I/O (v1 blkio or v2 io); mount them": disk.controller,
     }

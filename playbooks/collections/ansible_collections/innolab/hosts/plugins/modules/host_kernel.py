@@ -69,12 +69,12 @@ def _queues(given: dict[str, Any]) -> tuple[dict[str, dict[str, str]], list[_Val
         place = recorded(entry)
         disks = [f"disk/by-id/{disk.id}" for disk in place.disks]
         for name in dict.fromkeys([*disks, link(entry)]):
-            wishes = {"queue/read_ahead_kb": given["read_ahead_kib"]}
+            wanted = {"queue/read_ahead_kb": given["read_ahead_kib"]}
             # An array has no scheduler; its members have.
-            wishes["queue/scheduler"] = given["scheduler"] if name in disks else None
+            wanted["queue/scheduler"] = given["scheduler"] if name in disks else None
             is_raid5 = place.level == "raid5" and name not in disks
-            wishes["md/stripe_cache_size"] = given["stripe_cache_pages"] if is_raid5 else None
-            by_link[name] = {key: str(x) for key, x in wishes.items() if x is not None}
+            wanted["md/stripe_cache_size"] = given["stripe_cache_pages"] if is_raid5 else None
+            by_link[name] = {key: str(x) for key, x in wanted.items() if x is not None}
     return by_link, [
         _Value(SYS_BLOCK / Path("/dev", name).resolve().name / key, value)
         for name, values in by_link.items()

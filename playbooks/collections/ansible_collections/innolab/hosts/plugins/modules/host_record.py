@@ -164,28 +164,28 @@ def _observed() -> dict[str, Any]:
 def _record(given: dict[str, Any]) -> dict[str, Any]:
     """Return what was asked beside what is so."""
     seen = _observed()
-    wish = given["filesystem"]
-    seen["barriers"] = {"requested": wish["barriers"], **seen["barriers"]}
+    asked = given["filesystem"]
+    seen["barriers"] = {"requested": asked["barriers"], **seen["barriers"]}
     return {
         "requested": {
             "storage": geometry(given["storage"]),
-            "filesystem": {key: wish[key] for key in _FILESYSTEM},
+            "filesystem": {key: asked[key] for key in _FILESYSTEM},
             "kernel": given["kernel"],
         },
         "observed": seen,
     }
 
 
-def _of_another_wish(text: str | None, requested: dict[str, Any], path: Path) -> list[str]:
-    """Return how the record on the host was made of other wishes than today's."""
+def _of_another_request(text: str | None, requested: dict[str, Any], path: Path) -> list[str]:
+    """Return how the record on the host was made of another request than today's."""
     try:
         old = json.loads(text or "")["requested"]
     except (ValueError, KeyError):
         return [f"{path} holds no record; run site.yml"]
     return [
         f"{path} was written when {part} was {old.get(part)}; run site.yml"
-        for part, wish in requested.items()
-        if old.get(part) != wish
+        for part, asked in requested.items()
+        if old.get(part) != asked
     ]
 
 
@@ -196,7 +196,7 @@ def _do(module: AnsibleModule) -> dict[str, Any]:
     text, old = json.dumps(found, indent=1) + "\n", path.read_text() if path.exists() else None
     wrong = mismatches(found["requested"], found["observed"])
     if given["action"] == "verify":
-        wrong += _of_another_wish(old, found["requested"], path)
+        wrong += _of_another_request(old, found["requested"], path)
         text = old or ""
     elif not module.check_mode and text != old:
         replace(path, text)

@@ -69,7 +69,7 @@ RETURN = r"""
 changes: {description: What changed or would., type: list, elements: str, returned: always}
 """
 
-# A host that came up without its data can be mended over ssh; one that waits at its console cannot.
+# A host that came up without its data can be repaired over ssh; one waiting at its console cannot.
 # And ssh comes up only after the attempt, so that who logs in does not see the empty folder.
 _BOOT = ["nofail", "x-systemd.device-timeout=60s", "x-systemd.before=ssh.service"]
 _RELEASE = platform.release()
@@ -147,8 +147,8 @@ class _Place:
             raise StorageError(
                 f"{live.source} is mounted at {self.point}, not {self.node}; move it"
             )
-        lacking = [x for x in self.options if x not in (*live.options, "defaults")]
-        return [f"{self.point} is mounted without {x}" for x in lacking]
+        missing = [x for x in self.options if x not in (*live.options, "defaults")]
+        return [f"{self.point} is mounted without {x}" for x in missing]
 
 
 def _file_systems(places: list[_Place], changes: _Changes) -> None:
@@ -196,7 +196,7 @@ def _owner(places: list[_Place], owner: str, changes: _Changes) -> None:
 
 
 def _barriers(known: dict[str, Any], places: list[_Place], wanted: bool, changes: _Changes) -> None:
-    """Stop cache flushes in a way that lasts over a reboot, or bring them back."""
+    """Stop cache flushes in a way that lasts over a reboot, or start them again."""
     stops = not wanted and way(_RELEASE) == WRITE_THROUGH
     found = {place: read(place.cache) for place in places}
     for place, live in found.items():
