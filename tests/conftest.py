@@ -17,6 +17,12 @@ from innolab.studies.study import Study, Trial
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
+PLAYBOOKS = ROOT / "playbooks"
+COLLECTIONS = PLAYBOOKS / "collections"
+# Ansible puts a collection on the path for the modules that it runs.
+sys.path.append(str(COLLECTIONS))
+HOSTS = "ansible_collections.innolab.hosts"
+COLLECTION = COLLECTIONS.joinpath(*HOSTS.split("."))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import contextlib
 import hashlib
-import importlib.util
+import importlib
 import os
 import random
 import re
@@ -20,8 +20,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ROOT
-from test_storage import PLAYBOOKS, Error, contents, disks, geometry, host, plan, refusals
+from conftest import HOSTS, ROOT
+from test_storage import Error, contents, disks, geometry, host, plan, refusals
 
 from innolab.hosts import machine
 from innolab.loads.trial import base_settings_file
@@ -388,11 +388,7 @@ def wish(size: int) -> dict[str, Any]:
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the module md_storage, which on this host has nothing of its own."""
-    spec = importlib.util.spec_from_file_location("md", PLAYBOOKS / "library/md_storage.py")
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
+    found = importlib.import_module(f"{HOSTS}.plugins.modules.md_storage")
     monkeypatch.setattr(found, "record", dict)
     monkeypatch.setattr(found, "arrays", dict)
     monkeypatch.setattr(found, "require_marks", lambda: None)
@@ -409,9 +405,7 @@ def asked(module: Any, one: Disk, **more: Any) -> dict[str, Any]:
     given = {**wish(one.disk.size_bytes), "state": "present", "action": "plan", "confirm": "",
              "zero": True, "replace_ours": False, "contents_may_be_lost": []}  # fmt: skip
     module.look = lambda wanted: {"disk": one.facts()}
-    found: dict[str, Any] = module._bring_about(
-        SimpleNamespace(params=given | more, check_mode=False)
-    )
+    found: dict[str, Any] = module._ensure(SimpleNamespace(params=given | more, check_mode=False))
     return found
 
 

@@ -10,20 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ansible.module_utils
 import pytest
-from conftest import BIN, ROOT
+from conftest import BIN, PLAYBOOKS, ROOT
 
-PLAYBOOKS = ROOT / "playbooks"
-# As Ansible does for the modules that it runs.
-ansible.module_utils.__path__.append(str(PLAYBOOKS / "module_utils"))
-sys.path.append(str(PLAYBOOKS / "library"))
-
-import qemu_lab  # noqa: E402
-from ansible.module_utils import lab_host, lab_qemu  # noqa: E402
-from ansible.module_utils.lab_host import LabError  # noqa: E402
-from ansible.module_utils.lab_image import Recipe  # noqa: E402
-from ansible.module_utils.lab_qemu import Guest, Shape  # noqa: E402
+from innolab.hosts.lab import machine, qemu
+from innolab.hosts.lab.image import Recipe
+from innolab.hosts.lab.machine import LabError
+from innolab.hosts.lab.program import alone, main
+from innolab.hosts.lab.qemu import Guest, Shape
 
 DEVICES = ROOT / "data/devices.csv"
 SHAPE = Shape(2, 2**31, 8, 2**31, "15k", {"iops-total": 200})
@@ -93,12 +87,12 @@ def play(cache: Path, *options: str, before: tuple[str, ...] = (), **variables: 
     ],
 )  # fmt: skip
 def test_one_arm_has_one_limit_and_flash_two(device: str, found: dict[str, int]) -> None:
-    assert lab_qemu.limits(DEVICES, device) == found
+    assert qemu.limits(DEVICES, device) == found
 
 
 def test_unknown_device_is_said_with_those_that_are_known() -> None:
     with pytest.raises(LabError, match=r"no device floppy; name one of 15k, .*x25-e"):
-        lab_qemu.limits(DEVICES, "floppy")
+        qemu.limits(DEVICES, "floppy")
 
 
 def test_every_data_disk_is_limited_and_flushes_and_the_system_disk_is_not(guest: Guest) -> None:
@@ -156,20 +150,20 @@ def test_process_is_known_by_its_lock_and_never_by_its_number(guest: Guest) -> N
 def test_kvm_is_used_only_where_a_guest_ran_on_it(
     guest: Guest, program: Program, monkeypatch: pytest.MonkeyPatch, script: str, found: str
 ) -> None:
-    monkeypatch.setattr(lab_qemu, "_PROBE_LIMIT_S", 1)
+    monkeypatch.setattr(qemu, "_PROBE_LIMIT_S", 1)
     monkeypatch.setattr(os, "access", lambda path, mode: path == "/dev/kvm")
     version = "[ $1 = --version ] && { echo QEMU 7.2; exit; }\n"
-    program(lab_qemu.QEMU, f"{version}exec 2>&1; {script}")
+    program(qemu.QEMU, f"{version}exec 2>&1; {script}")
     assert guest.probe() == found
 
-    program(lab_qemu.QEMU, f"{version}exit 1")
+    program(qemu.QEMU, f"{version}exit 1")
     assert guest.probe() == found, "the answer was not kept"
-    program(lab_qemu.QEMU, "[ $1 = --version ] && { echo QEMU 9.9; exit; }\nexit 1")
+    program(qemu.QEMU, "[ $1 = --version ] && { echo QEMU 9.9; exit; }\nexit 1")
     assert guest.probe() == "tcg", "the answer of another QEMU was taken"
 
 
 def test_port_of_last_time_is_taken_again_if_it_is_free(guest: Guest, program: Program) -> None:
-    program(lab_qemu.QEMU, "exit 0")
+    program(qemu.QEMU, "exit 0")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -185,9 +179,9 @@ def test_port_that_is_lost_to_another_is_no_error_but_all_else_is(
     guest: Guest, program: Program
 ) -> None:
     lost = "echo Could not set up host forwarding rule >&2; exit 1"
-    program(lab_qemu.QEMU, f"[ -e lost ] && exit; touch lost; {lost}")
+    program(qemu.QEMU, f"[ -e lost ] && exit; touch lost; {lost}")
     assert guest.start(SHAPE, "tcg")
-    program(lab_qemu.QEMU, "echo cannot set up guest memory >&2; exit 1")
+    program(qemu.QEMU, "echo cannot set up guest memory >&2; exit 1")
     with pytest.raises(LabError, match="cannot set up guest memory"):
         guest.start(SHAPE, "tcg")
 
@@ -201,14 +195,14 @@ def test_sources_are_this_machines_debian_and_no_others(monkeypatch: pytest.Monk
         "DEP-11|main|bookworm|http://mirror.test/debian/",
         "Packages|main|sid|http://mirror.test/debian/",
     ]
-    monkeypatch.setattr(lab_host, "run", lambda *words: "\n".join(lines))
-    monkeypatch.setattr(lab_host, "_KEYRING", Path("/nowhere"))
-    assert lab_host.archive("bookworm") == [
+    monkeypatch.setattr(machine, "run", lambda *words: "\n".join(lines))
+    monkeypatch.setattr(machine, "_KEYRING", Path("/nowhere"))
+    assert machine.archive("bookworm") == [
         "deb http://mirror.test/debian-security/ bookworm-security main",
         "deb http://mirror.test/debian/ bookworm main",
     ]
     with pytest.raises(LabError, match="name no Debian archive of trixie"):
-        lab_host.archive("trixie")
+        machine.archive("trixie")
 
 
 def test_another_recipe_is_another_image(tmp_path: Path) -> None:
@@ -227,16 +221,16 @@ def test_missing_programs_are_named_to_who_cannot_install_them(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    packages = lab_host.missing_packages()
+    packages = machine.missing_packages()
     assert {"qemu-system-x86", "mmdebstrap", "uidmap"} <= set(packages)
-    with pytest.raises(LabError, match=r"lacks .*install with: sudo apt-get install .*mmdebstrap"):
-        lab_host.require_installable(packages)
+    with pytest.raises(LabError, match=r"has no .*install with: sudo apt-get install .*mmdebstrap"):
+        machine.require_installable(packages)
 
 
 def test_another_kind_of_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lab_host.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "aarch64")
     with pytest.raises(LabError, match="needs Linux on x86_64, this is Linux on aarch64"):
-        lab_host.require_kind()
+        machine.require_kind()
 
 
 @pytest.mark.thorough
@@ -291,8 +285,38 @@ def test_lab_of_another_make_is_left_until_it_is_taken_down(
     assert not lab.exists()
 
 
+def test_program_answers_with_one_line_of_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {"state": "absent", "folder": str(tmp_path / "lab")}
+    assert main([json.dumps(asked), "--check"]) == 0
+    [line] = capsys.readouterr().out.splitlines()
+    nothing = {"before": "", "after": ""}
+    assert json.loads(line) == {"changed": False, "diff": nothing, "lab": None}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("no JSON", "the JSON object is not as the lab takes it: Invalid JSON"),
+        ("{}", "folder is not as the lab takes it: Field required"),
+        ('{"folder": "/x"}', "files is not as the lab takes it: Field required"),
+        ('{"folder": "/x", "state": "up"}', "state is not as the lab takes it: Input should be"),
+        ('{"folder": "lab", "state": "absent"}', "folder should be an absolute path, but lab"),
+    ],
+)
+def test_options_that_the_lab_does_not_take_are_refused_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], asked: str, says: str
+) -> None:
+    assert main([asked]) == 1
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith(says)
+    assert len(answer.err.splitlines()) == 1
+
+
 def test_second_run_waits_for_the_first(tmp_path: Path) -> None:
-    with qemu_lab.alone(tmp_path):
+    with alone(tmp_path):
         handle = os.open(tmp_path, os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -144,7 +144,7 @@ def test_nothing_happens_without_the_hash_of_the_plan(lab: Lab) -> None:
     shown = lab.play("--check", **wanted)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert "mdadm --create" in _said(shown)
-    assert "mysql-5.6.24 would be brought" in _said(shown)
+    assert "mysql-5.6.24 would be copied" in _said(shown)
     assert lab.ssh("ls /var/cache") == lab.ssh("ls /var/cache | grep -v innolab")
     for confirm in ({}, {"storage_confirm": "0" * 64}):
         refused = lab.play("--tags", "arrays", **wanted, **confirm)

@@ -10,18 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ansible.module_utils
 import pytest
 import yaml
-from conftest import BIN, ROOT
-
-PLAYBOOKS = ROOT / "playbooks"
-# Ansible puts the playbooks' own folder there on the host.
-ansible.module_utils.__path__.append(str(PLAYBOOKS / "module_utils"))
+from conftest import BIN, COLLECTION, HOSTS, PLAYBOOKS
 
 
 def util(name: str) -> Any:
-    return importlib.import_module(f"ansible.module_utils.storage_{name}")
+    return importlib.import_module(f"{HOSTS}.plugins.module_utils.storage_{name}")
 
 
 geometry, disks, refusals, plan = map(util, ("geometry", "disks", "refusals", "plan"))
@@ -801,7 +796,7 @@ def test_a_bad_wish_is_refused_before_the_host_is_asked(
 def test_the_example_is_eight_disks_in_raid10() -> None:
     text = (PLAYBOOKS / "inventories/example-r900/hosts.yml").read_text()
     facts = yaml.safe_load(text)["database_hosts"]["hosts"]["r900"]
-    defaults = yaml.safe_load((PLAYBOOKS / "roles/storage/defaults/main.yml").read_text())
+    defaults = yaml.safe_load((COLLECTION / "roles/storage/defaults/main.yml").read_text())
     given = defaults["storage_defaults"] | facts["storage_changes"]
     wanted = geometry.geometry(given | {"disks": facts["storage_disks"]})
     assert (wanted["layout"], len(wanted["disks"])) == ("raid10", 8)

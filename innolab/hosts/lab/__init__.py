@@ -1,0 +1,1 @@
+"""The lab: a guest in QEMU with disks of limited speed, to try playbooks and studies on."""
