@@ -291,6 +291,7 @@ def _kept() -> Path:
     return next(p.parent for p in REFERENCES if p.parent.parent.name == "multi-buffer-pool")
 
 
+@pytest.mark.thorough
 def test_rendering_anew_makes_a_new_version_from_the_same_runs(
     innolab: Innolab, folder: Path
 ) -> None:
