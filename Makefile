@@ -23,12 +23,12 @@ setup: $(VENV)/.ready  ## Python environment, MySQL builds and base my.cnf
 	@$(BIN)/ansible-playbook playbooks/workstation.yml
 
 report: setup  ## run STUDY at SCALE, render its report, print its path
-	@$(BIN)/innolab run $(STUDY) --scale $(SCALE)
+	@$(BIN)/innolab run $(STUDY) --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT))
 	@$(BIN)/innolab index
 
 reports: setup  ## run every study that this host can run, and say of the rest why not
 	@for study in $$($(BIN)/innolab list --names); do \
-	    $(BIN)/innolab run $$study --scale $(SCALE) || [ $$? = 2 ] || failed=1; done; \
+	    $(BIN)/innolab run $$study --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT)) || [ $$? = 2 ] || failed=1; done; \
 	$(BIN)/innolab index; exit $${failed:-0}
 
 test: setup lint  ## the tests that decide most, on real servers

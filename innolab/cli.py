@@ -20,6 +20,10 @@ app = typer.Typer(
 )
 
 Scale = Annotated[str, typer.Option(help="smoke (a minute), quick (the default) or paper.")]
+Effort = Annotated[
+    str | None,
+    typer.Option(help="smoke, quick, reference or a time as 90min; else that of the scale."),
+]
 Named = Annotated[
     list[str] | None,
     typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="A parameter of the study."),
@@ -63,13 +67,15 @@ def doctor() -> None:
 
 
 @app.command(epilog="Example: innolab plan multi-buffer-pool --scale smoke -p replicates=3")
-def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> None:
+def plan(
+    study: StudyName, scale: Scale = "quick", effort: Effort = None, parameter: Named = None
+) -> None:
     """Print the trials in the order of their running, without running any."""
     from innolab import studies
     from innolab.run.plan import prepare
 
     found = studies.find(study)
-    chosen = prepare(found, found.check(_parameters(found, scale, parameter)))
+    chosen = prepare(found, found.check(_parameters(found, scale, parameter, effort)))
     for trial in found.planned(chosen):
         levels = "  ".join(f"{name}={level}" for name, level in trial.factors.items())
         print(f"{trial.position:4}  block {trial.block + 1}  {levels}")
@@ -81,6 +87,7 @@ def plan(study: StudyName, scale: Scale = "quick", parameter: Named = None) -> N
 def run(
     study: StudyName,
     scale: Scale = "quick",
+    effort: Effort = None,
     parameter: Named = None,
     version: Annotated[
         str | None, typer.Option(help="The report's version; else the next.")
@@ -93,6 +100,7 @@ def run(
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
     from innolab.report import folders
+    from innolab.report.provisional import Provisional
     from innolab.run.measure import measure
     from innolab.run.plan import prepare
     from innolab.run.progress import Shown
@@ -100,7 +108,7 @@ def run(
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
-    parameters = found.check(_parameters(found, scale, parameter))
+    parameters = found.check(_parameters(found, scale, parameter, effort))
     chosen = prepare(found, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
@@ -108,7 +116,8 @@ def run(
         if recorded := len(RunLog(folder / runlog.FILE, found.upgrade).load()[0]):
             print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
         with Shown() as progress:
-            runs = measure(found, folder, progress, clock)
+            shown = Provisional(found, folder, progress)
+            runs = measure(found, folder, progress, clock, shown.after_block)
         if all(one.status == "failed" for one in runs.runs):
             raise InnolabError(
                 f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
@@ -227,10 +236,12 @@ def index() -> None:
     print(indexing.write())
 
 
-def _parameters(study: Any, scale: str, given: list[str] | None) -> dict[str, Any]:
+def _parameters(
+    study: Any, scale: str, given: list[str] | None, effort: str | None = None
+) -> dict[str, Any]:
     from innolab.base.quoting import shown
 
-    result: dict[str, Any] = {"scale": scale}
+    result: dict[str, Any] = {"scale": scale, **({"effort": effort} if effort else {})}
     for item in given or []:
         name, equals, text = item.partition("=")
         if not equals or not name or not name.isprintable():

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.record.plan import PLAN_FILE, Plan
-from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import figures, folders, shown
 from innolab.report.figures import Figure
@@ -31,6 +29,7 @@ from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure, replaying
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
+from innolab.studies import schedule
 from innolab.studies.study import Study
 
 table, prose = Table, Prose
@@ -82,9 +81,9 @@ class Book:
     def _is_recorded(self) -> bool:
         if replaying():
             return True
-        runs, _ = RunLog(self.folder / FILE, self.study.upgrade).load()
-        planned = {trial.key for trial in self.study.planned(self.plan)}
-        return planned <= {run.key for run in runs}
+        runs = self.study.read(self.folder)
+        due = {trial.key for trial in schedule.due(self.study, self.plan, runs)}
+        return due <= {run.key for run in runs.runs}
 
     def observations(self, *within: str) -> pd.DataFrame:
         """Return the valid observations that have exactly these within-factors, a row each.
@@ -111,7 +110,7 @@ class Book:
 
     def arms(self) -> pd.DataFrame:
         """Return a row an arm: its factors, and how many of its runs are valid, and are not."""
-        trials = self.runs.trials()
+        trials = self.runs.trials().query("not twin")
         by = list(self.runs.runs[0].factors)
         counted = trials.groupby(by, sort=False).valid.agg(["sum", "size"]).reset_index()
         bad = counted["size"] - counted["sum"]
@@ -229,7 +228,7 @@ def _set_theme() -> None:
     import matplotlib
     import seaborn
 
-    if os.environ.get("INNOLAB_REPLAY") == "1":
+    if replaying():
         # A report is drawn without a screen; in JupyterLab figures of your own show as they do.
         matplotlib.use("agg")
     seaborn.set_theme(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from innolab import studies
+from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.studies.study import Study, Trial
 
@@ -173,5 +174,18 @@ def made_variables() -> dict[str, str]:
 
 
 def planned(study: Study, builds: list[str], **parameters: Any) -> list[Trial]:
-    """Return the trials of a plan on builds that need not exist."""
-    return study.plan(study.check(parameters), builds)
+    """Return the trials of a plan without twins, on builds that need not exist."""
+    return study.planned(plan_of(study, builds, **parameters))
+
+
+def plan_of(study: Study, builds: list[str], **parameters: Any) -> Plan:
+    """Return a plan without twins, on builds that need not exist."""
+    checked = study.check(parameters)
+    return Plan(
+        study=study.name,
+        spec_sha256=study.spec_sha256(checked),
+        parameters=checked.model_dump(),
+        builds=builds,
+        unavailable={},
+        blocks=study.looks(checked),
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import planned
 
 from innolab import studies
 from innolab.analysis import checks
@@ -44,7 +45,7 @@ def test_the_formula_gives_what_each_layout_is_known_for(
 
 
 def test_a_block_makes_each_array_once_and_blocks_differ_in_order() -> None:
-    trials = STUDY.plan(STUDY.check({}), ["a", "b"])
+    trials = planned(STUDY, ["a", "b"])
     orders = []
     for _, block in itertools.groupby(trials, key=lambda trial: trial.block):
         of = list(block)

@@ -1,9 +1,12 @@
 """Parameters are checked before anything runs, and a plan follows from them alone."""
 
+import itertools
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from conftest import planned
+from conftest import plan_of, planned
 
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
@@ -23,6 +26,45 @@ def test_every_block_holds_every_arm_once_in_an_order_of_its_own(study: Study) -
 def test_the_order_depends_on_the_seed_alone(study: Study) -> None:
     assert planned(study, ["x"], seed=5) == planned(study, ["x"], seed=5)
     assert planned(study, ["x"], seed=5) != planned(study, ["x"], seed=6)
+
+
+def test_an_arm_on_every_server_is_measured_twice_in_each_block(study: Study) -> None:
+    parameters = study.check({"replicates": 4})
+    twins = [vars(study.twin(parameters, build)) for build in ("x", "y")]
+    plan = replace(plan_of(study, ["x", "y"], replicates=4), twins=twins)
+    for block in range(4):
+        of_block = [t for t in study.planned(plan) if t.block == block]
+        assert sorted(str(t.factors) for t in of_block if t.twin) == sorted(map(str, twins))
+        assert len({t.key for t in of_block}) == 12
+
+
+def test_no_arm_mostly_follows_the_same_one(study: Study) -> None:
+    trials = planned(study, ["x"], replicates=15)
+    pairs = Counter(
+        (str(a.factors), str(b.factors))
+        for a, b in itertools.pairwise(trials)
+        if a.block == b.block
+    )
+    # 60 pairs over the 20 that there are.
+    assert max(pairs.values()) <= 5
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "budget_s"),
+    [
+        ({}, "quick", None),
+        ({"scale": "smoke"}, "smoke", None),
+        ({"scale": "paper"}, "reference", None),
+        ({"effort": "reference"}, "reference", None),
+        ({"effort": "90min"}, "reference", 5400),
+        ({"scale": "paper", "effort": "smoke"}, "smoke", None),
+    ],
+)
+def test_effort_is_apart_from_scale(
+    study: Study, given: dict[str, Any], name: str, budget_s: float | None
+) -> None:
+    checked = study.check(given)
+    assert (checked.effort_name, checked.budget_s) == (name, budget_s)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])
@@ -47,11 +89,11 @@ def test_the_digest_of_a_plan_follows_from_what_is_measured() -> None:
 
     same: list[dict[str, Any]] = [
         {"seed": 1}, {"replicates": 9}, {"builds": ["x"]}, {"buy_data_gb": 5.0},
-        {"rows": 2_000_000},
+        {"rows": 2_000_000}, {"effort": "quick"},
     ]  # fmt: skip
     other: list[dict[str, Any]] = [
         {"scale": "smoke"}, {"threads": 3}, {"rows": 300_000}, {"devices": ["host"]},
-        {"flush_log_at_trx_commit": 1},
+        {"flush_log_at_trx_commit": 1}, {"effort": "reference"},
     ]  # fmt: skip
     assert {digest(**given) for given in same} == {digest()}
     assert len({digest(), *(digest(**given) for given in other)}) == 1 + len(other)
@@ -68,9 +110,11 @@ def test_what_a_trial_gives_must_be_declared_and_finite(study: Study) -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"threads": 3}, "'threads' is unknown (the study takes: scale, seed"),
+        ({"threads": 3}, "'threads' is unknown (the study takes: scale, effort"),
         ({"scale": "huge"}, "'smoke', 'quick' or 'paper'"),
         ({"replicates": -1}, "'replicates' is -1"),
+        ({"effort": "90"}, "'effort' is '90'"),
+        ({"effort": "0min"}, "a time such as 90min"),
         ({"replicates": "3"}, "'replicates' is '3'"),
         ({"seed": 1.5}, "'seed' is 1.5"),
         ({"builds": []}, "'builds' is []"),

@@ -64,7 +64,7 @@ def _bound(report: Path) -> None:
             plan_sha256=study.plan_sha256(plan),
             claims_sha256="0" * 64,
             trials=len(runs),
-            blocks=study.blocks(parameters),
+            blocks=study.looks(parameters).last,
             innolab={},
         )
     )

@@ -5,12 +5,13 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import ConfigDict, TypeAdapter
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
+from innolab.record.run import Factors
 
 PLAN_FILE = "plan.json"
 
@@ -28,9 +29,26 @@ class Progress(Protocol):
         """Take the count of recorded trials and the estimated seconds left."""
 
 
+class Blocks(NamedTuple):
+    """How many blocks are measured: claims are judged after each from the `first` to the `last`.
+
+    Between them, arms whose claims are all decided stop.
+    """
+
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for, fixed before the first run: the content of plan.json."""
+    """What was asked for, fixed before the first run: the content of plan.json.
+
+    Attributes
+    ----------
+    blocks : after which blocks claims are judged; None in a plan of innolab 0.2 and older, which
+        measured as many as its study's last
+    twins : the arms that are measured twice in each block, by their levels
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -40,6 +58,8 @@ class Plan:
     builds: list[str]
     unavailable: dict[str, str]
     missing_devices: dict[str, str] = field(default_factory=dict)
+    blocks: Blocks | None = None
+    twins: list[Factors] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> "Plan":

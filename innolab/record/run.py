@@ -18,9 +18,13 @@ Factors = dict[str, Level]
 Observation = dict[str, Level]
 
 
-def trial_key(block: int, factors: Mapping[str, Level]) -> str:
-    """Return the identity of a trial: its block and its levels, in the order of their names."""
-    return json.dumps([block, dict(sorted(factors.items()))], separators=(",", ":"))
+def trial_key(block: int, factors: Mapping[str, Level], *, twin: bool = False) -> str:
+    """Return the identity of a trial: its block, its levels in the order of their names, its twin.
+
+    A twin is the second measurement of an arm in one block.
+    """
+    parts = [block, dict(sorted(factors.items())), *(["twin"] if twin else [])]
+    return json.dumps(parts, separators=(",", ":"))
 
 
 class Check(BaseModel):
@@ -71,9 +75,13 @@ class Run(BaseModel):
     study: str
     spec_sha256: str
     scale: str
+    # None where innolab 0.2 or older measured it, which had none.
+    effort: str | None = None
     trial: int = Field(ge=0)
     block: int = Field(ge=0)
     factors: Factors
+    # The second measurement of its arm in its block: a control, of which no claim is.
+    twin: bool = False
     observations: list[Observation]
     conditions: dict[str, Any]
     checks: list[Check]
@@ -106,7 +114,7 @@ class Run(BaseModel):
     @cached_property
     def key(self) -> str:
         """Return the identity of the trial that this run records."""
-        return trial_key(self.block, self.factors)
+        return trial_key(self.block, self.factors, twin=self.twin)
 
     @cached_property
     def valid(self) -> bool:

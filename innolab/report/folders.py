@@ -45,6 +45,17 @@ def unfinished(study: str) -> list[Path]:
     return sorted((p.parent for p in found), key=lambda p: _order(version_of(p.parent)))
 
 
+def linked(folder: Path) -> Path:
+    """Return the final name of an unfinished report, which leads to its folder until it is sealed.
+
+    A page that is opened there while it is provisional is the final one after a reload.
+    """
+    address = folder.with_name(version_of(folder))
+    if not address.is_symlink():
+        address.symlink_to(folder.name)
+    return address
+
+
 def begin(plan: Plan, version: str | None = None) -> Path:
     """Return the unfinished folder of this very plan, resumed where there is one, else made.
 

@@ -97,6 +97,8 @@ def seal(
     body["seal"] = seal_of(body)
     files.write(folder / folders.MANIFEST_FILE, json.dumps(body, indent=1) + "\n")
     final = folder.with_name(version)
+    if final.is_symlink():  # To the provisional page.
+        final.unlink()
     if final.exists():
         raise InnolabError(f"{final} exists already, and reports are never overwritten.")
     folder.rename(final)

@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,29 @@ from innolab.report import render
 from innolab.studies.study import Study
 
 
-def recompute(study: Study, folder: Path) -> None:
+def recompute(study: Study, folder: Path, provisional: Callable[[], str] | None = None) -> None:
     """Write verdicts, notebook, figures and page into a folder that holds what was recorded.
+
+    Parameters
+    ----------
+    provisional : gives the words that mark the page of a plan that is not complete yet; without it
+        a run that is missing is an error
 
     Raises
     ------
     InnolabError
         Where the notebook cannot be computed on these runs; names the cell and its error.
     """
-    render.complete(study, folder, lambda plan: _executed(render.source_of(study), plan, folder))
+    is_partial = provisional is not None
+    render.complete(
+        study,
+        folder,
+        lambda plan: _executed(render.source_of(study), plan, folder, is_partial=is_partial),
+        provisional,
+    )
 
 
-def _executed(source: Path, plan: Plan, folder: Path) -> Any:
+def _executed(source: Path, plan: Plan, folder: Path, *, is_partial: bool) -> Any:
     """Return the notebook of a source with its outputs, as papermill would leave it."""
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
@@ -43,7 +54,7 @@ def _executed(source: Path, plan: Plan, folder: Path) -> Any:
     )
     names: dict[str, Any] = {"__name__": "__main__"}
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    with _inside(folder), render.replaying():
+    with _inside(folder), render.replaying(partly=is_partial):
         for number, cell in enumerate(code, 1):
             # These cells only assign what the plan holds, and are never run.
             if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", [])):

@@ -37,13 +37,19 @@ def render(study: Study, folder: Path, source: Path | None = None) -> None:
     complete(study, folder, lambda plan: execute(notebook, plan, folder))
 
 
-def complete(study: Study, folder: Path, executed: Callable[[Plan], Any]) -> None:
+def complete(
+    study: Study,
+    folder: Path,
+    executed: Callable[[Plan], Any],
+    provisional: Callable[[], str] | None = None,
+) -> None:
     """Write the notebook that was executed, and its page.
 
     Parameters
     ----------
     executed : takes the plan and returns the notebook with its outputs, having made the figures and
         the verdicts
+    provisional : gives the words that mark the page of a plan that is not complete yet
     """
     plan = Plan.read(folder)
     notebook = executed(plan)
@@ -51,7 +57,8 @@ def complete(study: Study, folder: Path, executed: Callable[[Plan], Any]) -> Non
         raise InnolabError("The notebook wrote no verdicts: no cell of it calls study.verdicts().")
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
     version = folders.version_of(folder)
-    files.write(folder / PAGE_FILE, page(notebook, study, plan, version))
+    words = provisional() if provisional else None
+    files.write(folder / PAGE_FILE, page(notebook, study, plan, version, words))
 
 
 def source_of(study: Study) -> Path:
@@ -125,10 +132,10 @@ def execute(source: Path, plan: Plan, folder: Path) -> Any:
 
 
 @contextlib.contextmanager
-def replaying() -> Iterator[None]:
-    """Let the block measure nothing: what is not recorded is an error there."""
+def replaying(*, partly: bool = False) -> Iterator[None]:
+    """Let the block measure nothing: what is not recorded is an error there, unless `partly`."""
     before = os.environ.get("INNOLAB_REPLAY")
-    os.environ["INNOLAB_REPLAY"] = "1"
+    os.environ["INNOLAB_REPLAY"] = "partly" if partly else "1"
     try:
         yield
     finally:
@@ -153,7 +160,9 @@ def timeless(notebook: Any) -> Any:
     return notebook
 
 
-def page(notebook: Any, study: Study, plan: Plan, version: str) -> str:
+def page(
+    notebook: Any, study: Study, plan: Plan, version: str, provisional: str | None = None
+) -> str:
     """Return the self-contained page of an executed notebook, code folded."""
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
@@ -168,6 +177,8 @@ def page(notebook: Any, study: Study, plan: Plan, version: str) -> str:
         "study": study.name,
         "version": version,
         "scale": plan.parameters["scale"],
+        "effort": study.check(plan.parameters).effort_name if plan.blocks else None,
+        "provisional": provisional,
         "is_given": any(
             "injected-parameters" in cell.metadata.get("tags", []) for cell in notebook.cells
         ),

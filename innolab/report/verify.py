@@ -27,6 +27,7 @@ from innolab.report import (
     sandbox,
     signatures,
 )
+from innolab.studies import schedule
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
 
@@ -164,7 +165,7 @@ def _of_plan(
     """Return what contradicts the plan, and the study's settings and checks."""
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
-    planned = [trial.key for trial in study.planned(plan)]
+    planned = [trial.key for trial in schedule.due(study, plan, runs)]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
     if keys != planned:
@@ -192,7 +193,8 @@ def _planned_otherwise(
     study: Study, parameters: Parameters, plan: Plan, entries: list[Entry]
 ) -> list[str]:
     """Return sessions that began with another plan, or with more trials or blocks than it has."""
-    now = (study.plan_sha256(plan), len(study.planned(plan)), study.blocks(parameters))
+    blocks = (plan.blocks or study.looks(parameters)).last
+    now = (study.plan_sha256(plan), len(study.planned(plan)), blocks)
     return [
         f"the session of line {entry.number} began with {session.trials} trials in "
         f"{session.blocks} blocks of a plan that is not {PLAN_FILE}'s"

@@ -3,6 +3,7 @@
 import datetime
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from innolab.analysis import claims
@@ -16,19 +17,35 @@ from innolab.record.runlog import FILE, RunLog, SessionStart
 from innolab.record.runs import RunSet
 from innolab.run.plan import arrays_of
 from innolab.run.session import Session
+from innolab.studies import schedule
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study, Trial
 
+_PARTLY = "partly"
+
 
 def replaying() -> bool:
-    """Return whether only recorded runs may be used (INNOLAB_REPLAY=1)."""
-    return os.environ.get("INNOLAB_REPLAY") == "1"
+    """Return whether only recorded runs may be used.
+
+    INNOLAB_REPLAY says so: 1 where all must be there, `partly` where the first blocks will do.
+    """
+    return os.environ.get("INNOLAB_REPLAY") in ("1", _PARTLY)
 
 
-def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> RunSet:
-    """Run every trial of the folder's plan that is not recorded yet, and return all runs.
+def measure(
+    study: Study,
+    folder: Path,
+    progress: Progress,
+    clock: Clock,
+    after_block: Callable[[int], None] = lambda _block: None,
+) -> RunSet:
+    """Run every trial that the folder's plan calls for and has no record of; return all runs.
 
     The caller holds the right to measure (`machine.measuring_alone`), except in replay.
+
+    Parameters
+    ----------
+    after_block : is called with the number of blocks that are complete, while more are to come
 
     Raises
     ------
@@ -38,8 +55,6 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
         Where runs are missing in replay, or a dataset cannot be built.
     """
     chosen = Plan.read(folder)
-    parameters = study.check(chosen.parameters)
-    trials = study.plan(parameters, chosen.builds)
     log = RunLog(folder / FILE, study.upgrade)
     entries, torn = log.entries()
     if altered := runlog.faults(entries):
@@ -49,47 +64,63 @@ def measure(study: Study, folder: Path, progress: Progress, clock: Clock) -> Run
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
     journal.settle(folder, recorded)
-    missing = [trial for trial in trials if trial.key not in recorded]
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
+    missing = _missing(study, chosen, folder)
+    if missing and os.environ.get("INNOLAB_REPLAY") == _PARTLY:
+        return study.read(folder)
     if missing and replaying():
         raise InnolabError(
-            f"{len(missing)} of {len(trials)} runs are not recorded in {log.path}, and in replay "
-            "none is measured. Unset INNOLAB_REPLAY to measure them."
+            f"{len(missing)} or more runs of the plan are not recorded in {log.path}, and in "
+            "replay none is measured. Unset INNOLAB_REPLAY to measure them."
         )
     if missing:
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
-        _run_trials(study, parameters, chosen, missing, log, progress, clock)
+        _run_trials(study, chosen, log, progress, clock, after_block)
     return study.read(folder)
+
+
+def _missing(study: Study, chosen: Plan, folder: Path) -> list[Trial]:
+    """Return the trials of the next block that are not recorded; none where all are."""
+    runs = study.read(folder)
+    recorded = {run.key for run in runs.runs}
+    return [trial for trial in schedule.due(study, chosen, runs) if trial.key not in recorded]
 
 
 def _run_trials(
     study: Study,
-    parameters: Parameters,
     chosen: Plan,
-    missing: list[Trial],
     log: RunLog,
     progress: Progress,
     clock: Clock,
+    after_block: Callable[[int], None],
 ) -> None:
+    parameters = study.check(chosen.parameters)
+    folder = log.path.parent
     found = arrays_of(study, parameters)
-    session = Session(study, parameters, chosen, log.path.parent, progress, clock, found)
-    total = len(study.plan(parameters, chosen.builds))
+    session = Session(study, parameters, chosen, folder, progress, clock, found)
+    last = (chosen.blocks or study.looks(parameters)).last
+    began, ran = time.monotonic(), 0
     try:
         session.prepare_datasets()
         session.prepare_devices()
         log.begin(_start(study, parameters, chosen))
-        began = time.monotonic()
-        for count, trial in enumerate(missing):
-            left_s = (time.monotonic() - began) / count * (len(missing) - count) if count else None
-            progress.trials(total - len(missing) + count, total, left_s, _label(trial))
-            log.append(run := session.run(trial))
-            session.recorded(trial)
-            if session.lost:
-                raise InnolabError(str(run.error))
-        progress.trials(total, total, 0, "all runs recorded")
+        while missing := _missing(study, chosen, folder):
+            recorded = len(study.read(folder).runs)
+            # If no claim is decided from now on, each block to come is as long as this one.
+            most = recorded + len(missing) * (last - missing[0].block)
+            for done, trial in enumerate(missing, recorded):
+                left_s = (time.monotonic() - began) / ran * (most - done) if ran else None
+                progress.trials(done, most, left_s, _label(trial))
+                log.append(run := session.run(trial))
+                session.recorded(trial)
+                if session.lost:
+                    raise InnolabError(str(run.error))
+                ran += 1
+            after_block(missing[0].block + 1)
+        progress.trials(most, most, 0, "all runs recorded")
     finally:
         session.clear()
         if found:
@@ -101,11 +132,12 @@ def _start(study: Study, parameters: Parameters, chosen: Plan) -> SessionStart:
         began_at=datetime.datetime.now(datetime.UTC),
         plan_sha256=study.plan_sha256(chosen),
         claims_sha256=claims.sha256(study.papers.claims),
-        trials=len(study.plan(parameters, chosen.builds)),
-        blocks=study.blocks(parameters),
+        trials=len(study.planned(chosen)),
+        blocks=(chosen.blocks or study.looks(parameters)).last,
         innolab=own_facts(),
     )
 
 
 def _label(trial: Trial) -> str:
-    return f"block {trial.block + 1}: {', '.join(map(str, trial.factors.values()))}"
+    twin = " (again, as a control)" if trial.twin else ""
+    return f"block {trial.block + 1}: {', '.join(map(str, trial.factors.values()))}{twin}"

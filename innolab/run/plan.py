@@ -70,6 +70,8 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
         builds=[b.id for b in usable],
         unavailable=missing,
         missing_devices=missing_devices,
+        blocks=study.looks(parameters),
+        twins=[vars(study.twin(parameters, build.id)) for build in usable],
     )
 
 

@@ -229,9 +229,11 @@ class Session:
             study=self.study.name,
             spec_sha256=self.spec_sha256,
             scale=self.parameters.scale,
+            effort=self.parameters.effort_name,
             trial=trial.position,
             block=trial.block,
             factors=trial.factors,
+            twin=trial.twin,
             observations=rows,
             conditions={
                 "innolab": self._own_facts,

@@ -1,5 +1,6 @@
 """The parameters that every study takes, and the types of which a study makes its own."""
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -11,8 +12,12 @@ from innolab.base.quoting import MOST_SHOWN, cut, shown
 from innolab.storage.profiles import HOST, profiles
 
 Scale = Literal["smoke", "quick", "paper"]
+EffortName = Literal["smoke", "quick", "reference"]
 Value = TypeVar("Value")
 
+# What is taken where only a scale is named.
+_EFFORT_OF: dict[Scale, EffortName] = {"smoke": "smoke", "quick": "quick", "paper": "reference"}
+_BUDGET = re.compile(r"([1-9][0-9]{0,4})min")
 _MOST_FAULTS, _MOST_SAID = 8, 1500
 _ROLE = "role"
 
@@ -31,6 +36,23 @@ class ByScale(NamedTuple, Generic[Value]):
         60
         """
         value: Value = getattr(self, parameters.scale)
+        return value
+
+
+class ByEffort(NamedTuple, Generic[Value]):
+    """A value for each effort."""
+
+    smoke: Value
+    quick: Value
+    reference: Value
+
+    def of(self, parameters: "Parameters") -> Value:
+        """Return the value at the effort of some parameters.
+
+        >>> ByEffort(1, 10, 30).of(Parameters(effort="90min"))
+        30
+        """
+        value: Value = getattr(self, parameters.effort_name)
         return value
 
 
@@ -62,6 +84,16 @@ def one_of(known: Mapping[str, Any], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _effort(text: str | None) -> str | None:
+    known = EffortName.__args__  # type: ignore[attr-defined]
+    if text is not None and text not in known and not _BUDGET.fullmatch(text):
+        raise ValueError(
+            f"should be {', '.join(known)}, or a time such as 90min, which reference is cut to"
+        )
+    return text
+
+
+Effort = Annotated[str | None, AfterValidator(_effort)]
 Profile = Annotated[str, one_of(profiles(), "devices")]
 Devices = Annotated[list[str], Field(min_length=1), one_of({**profiles(), HOST: None}, "devices")]
 Builds = Annotated[list[str], Field(min_length=1), AfterValidator(_each_once)]
@@ -73,13 +105,15 @@ FlushLog = Annotated[int, Field(ge=0, le=2)]
 class Parameters(BaseModel):
     """The parameters that every study takes. A study adds its own in a subclass.
 
-    `ROWS` has the number of rows at each scale, with which all sizes shrink in proportion.
+    `ROWS` has the number of rows at each scale, with which all sizes shrink in proportion. The
+    effort says how long and how often is measured; left out, it is that of the scale.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     ROWS: ClassVar[ByScale[int]] = ByScale(100_000, 100_000, 100_000)
 
     scale: Scale = "quick"
+    effort: Effort = repeats(None)
     seed: int = repeats(2017, ge=0, le=2**32 - 1)
     replicates: int | None = repeats(None, ge=1, le=1000)
     builds: Builds = repeats(["mysql-5.6.24", "mysql-9.7"])
@@ -89,6 +123,19 @@ class Parameters(BaseModel):
     def table_rows(self) -> int:
         """Return the rows of the table: as asked, else as the scale has it."""
         return self.rows or self.ROWS.of(self)
+
+    @property
+    def effort_name(self) -> EffortName:
+        """Return the effort by name: as asked, else that of the scale; a time cuts `reference`."""
+        if self.effort is None:
+            return _EFFORT_OF[self.scale]
+        return "reference" if self.budget_s else self.effort  # type: ignore[return-value]
+
+    @property
+    def budget_s(self) -> float | None:
+        """Return the time that measuring may take, where one was given."""
+        found = _BUDGET.fullmatch(self.effort or "")
+        return 60.0 * int(found[1]) if found else None
 
     @classmethod
     def with_role(cls, role: Literal["asks", "repeats"]) -> frozenset[str]:
@@ -100,9 +147,13 @@ class Parameters(BaseModel):
         )
 
     def measured(self) -> dict[str, Any]:
-        """Return what decides what is measured, JSON: all parameters without a role."""
+        """Return what decides what is measured, JSON: parameters without a role, and the effort.
+
+        Efforts differ in their windows, so that runs of two must not mix.
+        """
         without = self.with_role("asks") | self.with_role("repeats")
-        return {**self.model_dump(exclude=set(without)), "rows": self.table_rows}
+        given = self.model_dump(exclude=set(without))
+        return {**given, "rows": self.table_rows, "effort": self.effort_name}
 
 
 def check(model: type[Parameters], study: str, given: Mapping[str, Any]) -> Parameters:

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,19 +22,20 @@ from innolab.loads.trial import Bench
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Recipe
 from innolab.record import run as recorded
-from innolab.record.plan import Plan
+from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Factors, Level, Observation, Run, trial_key
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import HOST, profiles
 from innolab.storage.raid import Array
 from innolab.studies import parameters as checking
-from innolab.studies.parameters import ByScale, Parameters
+from innolab.studies.parameters import ByEffort, ByScale, Parameters
 
 # Levels in their order; a mapping gives levels names, which claims may use.
 Levels = Sequence[Level] | Mapping[str, Level]
 Facts = Mapping[str, Any]
 _MIB = 1024**2
 SERVER_OVERHEAD_BYTES = 700 * _MIB
+_ORDERS_DRAWN = 20
 # What a file system needs beside its files.
 _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * _MIB
 
@@ -51,17 +53,19 @@ class Arm(SimpleNamespace):
 class Trial:
     """One planned (arm, replicate).
 
-    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0.
+    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0. A
+    twin is the second measurement of an arm in its block, which has to give what the first gave.
     """
 
     position: int
     block: int
     factors: Factors
+    twin: bool = False
 
     @property
     def key(self) -> str:
         """Return the identity of this trial in its plan, as recorded in its run."""
-        return trial_key(self.block, self.factors)
+        return trial_key(self.block, self.factors, twin=self.twin)
 
 
 class Needs(NamedTuple):
@@ -97,7 +101,9 @@ class Study:
     keep : takes parameters and an arm and returns whether it is measured
     within : the within-factors and their levels, as far as these are fixed
     metrics : the unit of each metric that an observation may have
-    replicates : the number of blocks at each scale
+    blocks : the first and the last number of blocks after which claims are judged
+    control : the levels of the arm that is measured twice in each block, on every server; the first
+        arm where there is none with these levels
     dataset : the recipe of the table contents
     settings : takes parameters, an arm and what is known of the dataset, and returns the server
         variables that the arm asks for beside the host's own
@@ -130,7 +136,7 @@ class Study:
     parameters: type[Parameters]
     factors: Callable[[Any], Mapping[str, Levels]]
     metrics: Mapping[str, str]
-    replicates: ByScale[int]
+    blocks: ByEffort[Blocks]
     dataset: Callable[[Any], Recipe]
     settings: Callable[[Any, Arm, Facts], dict[str, Any]]
     trial: Callable[[Bench, Arm], Iterator[Observation]]
@@ -138,6 +144,7 @@ class Study:
     variables: Mapping[str, Collection[str]]
     keep: Callable[[Any, Arm], bool] = lambda _parameters, _arm: True
     within: Mapping[str, Levels] = field(default_factory=dict)
+    control: Mapping[str, Level] = field(default_factory=dict)
     own_checks: Mapping[str, Check] = field(default_factory=dict)
     needed_variables: Collection[str] = ()
     constants: Callable[[Any, Arm], dict[str, Any]] = lambda _parameters, _arm: {}
@@ -173,11 +180,12 @@ class Study:
         if unknown := [name for name in self.checks if name not in known]:
             raise ValueError(f"there is no check '{unknown[0]}'; there are: {', '.join(known)}")
         names = {"server", *self.factors(self.parameters()), *self.within}
-        if strange := [name for name in self.variables if name not in names]:
-            raise ValueError(
-                f"'variables' names '{strange[0]}', which is no factor; the factors are: "
-                f"{', '.join(sorted(names))}"
-            )
+        for said, named in {"variables": self.variables, "control": self.control}.items():
+            if strange := [name for name in named if name not in names]:
+                raise ValueError(
+                    f"'{said}' names '{strange[0]}', which is no factor; the factors are: "
+                    f"{', '.join(sorted(names))}"
+                )
         if double := names & self.metrics.keys():
             raise ValueError(f"'{min(double)}' is both a factor and a metric")
 
@@ -221,28 +229,37 @@ class Study:
         }
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
-    def blocks(self, parameters: Parameters) -> int:
-        """Return the number of replicates: as asked, else as the scale has it."""
-        return parameters.replicates or self.replicates.of(parameters)
+    def looks(self, parameters: Parameters) -> Blocks:
+        """Return the first and the last number of blocks: as asked, else as the effort has it."""
+        asked = parameters.replicates
+        return Blocks(asked, asked) if asked else self.blocks.of(parameters)
 
-    def plan(self, parameters: Parameters, builds: Sequence[str]) -> list[Trial]:
-        """Return all trials in the order of their running.
-
-        Each block holds every arm on every build once, in an order of its own drawn from the seed:
-        a drift of the machine falls on all arms alike. The order does not depend on how far an
-        earlier session came.
-        """
-        arms = [arm for build in builds for arm in self.arms(parameters, build)]
-        shuffle = random.Random(parameters.seed).sample
-        trials: list[Trial] = []
-        for block in range(self.blocks(parameters)):
-            for arm in _together(shuffle(arms, len(arms)), self.whole_plot):
-                trials.append(Trial(len(trials), block, dict(vars(arm))))
-        return trials
+    def twin(self, parameters: Parameters, build: str) -> Arm:
+        """Return the arm on a build that is measured twice in each block."""
+        arms = self.arms(parameters, build)
+        fits = (arm for arm in arms if self.control.items() <= vars(arm).items())
+        return next(fits, arms[0])
 
     def planned(self, chosen: Plan) -> list[Trial]:
-        """Return the trials of a plan that was chosen earlier."""
-        return self.plan(self.check(chosen.parameters), chosen.builds)
+        """Return all trials of a plan in the order of their running, up to its last block.
+
+        Each block holds every arm on every build once, and the twins, in an order of its own drawn
+        from the seed: a drift of the machine falls on all arms alike. The order does not depend on
+        how far an earlier session came.
+        """
+        parameters = self.check(chosen.parameters)
+        arms = [(arm, False) for b in chosen.builds for arm in self.arms(parameters, b)]
+        arms += [(Arm(**factors), True) for factors in chosen.twins]
+        draw = random.Random(parameters.seed)
+        trials: list[Trial] = []
+        followed: Counter[tuple[str, str]] = Counter()
+        blocks = chosen.blocks or self.looks(parameters)
+        for block in range(blocks.last):
+            order = _balanced(arms, draw, followed, self.whole_plot)
+            followed.update(_pairs(order))
+            for arm, twin in order:
+                trials.append(Trial(len(trials), block, dict(vars(arm)), twin))
+        return trials
 
     def plan_sha256(self, chosen: Plan) -> str:
         """Return the digest of what a plan measures."""
@@ -358,12 +375,32 @@ class Study:
         )
 
 
-def _together(shuffled: list[Arm], whole_plot: str | None) -> list[Arm]:
+Placed = list[tuple[Arm, bool]]
+
+
+def _balanced(
+    arms: Placed, draw: random.Random, followed: Counter[tuple[str, str]], whole_plot: str | None
+) -> Placed:
+    """Return a shuffled order, of some that are drawn the one that repeats least who follows whom.
+
+    Prevents that an arm runs mostly after one that leaves the host in a state of its own.
+    """
+    drawn = [_together(draw.sample(arms, len(arms)), whole_plot) for _ in range(_ORDERS_DRAWN)]
+    return min(drawn, key=lambda order: sum(followed[pair] for pair in _pairs(order)))
+
+
+def _pairs(order: Placed) -> list[tuple[str, str]]:
+    """Return who follows whom in an order."""
+    names = [trial_key(0, vars(arm)) for arm, _ in order]
+    return list(itertools.pairwise(names))
+
+
+def _together(shuffled: Placed, whole_plot: str | None) -> Placed:
     """Return shuffled arms, those of one level of a costly factor after one another.
 
     Levels come in the order of their first arm, so that they are shuffled too.
     """
     if whole_plot is None:
         return shuffled
-    levels = list(dict.fromkeys(getattr(arm, whole_plot) for arm in shuffled))
-    return sorted(shuffled, key=lambda arm: levels.index(getattr(arm, whole_plot)))
+    levels = list(dict.fromkeys(getattr(arm, whole_plot) for arm, _ in shuffled))
+    return sorted(shuffled, key=lambda placed: levels.index(getattr(placed[0], whole_plot)))

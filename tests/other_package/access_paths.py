@@ -8,8 +8,9 @@ from innolab.analysis.checks import USUAL
 from innolab.loads import oltp, sql
 from innolab.loads.sysbench import TABLE
 from innolab.loads.trial import Bench
+from innolab.record.plan import Blocks
 from innolab.record.run import Observation
-from innolab.studies.parameters import ByScale, Parameters
+from innolab.studies.parameters import ByEffort, ByScale, Parameters
 from innolab.studies.study import Arm, Facts, Study
 
 
@@ -65,7 +66,7 @@ STUDY = Study(
     main=("cache",),
     metrics={"seconds": "s", "cpu_s": "s", "pages_read": "pages"},
     compared={"seconds": ("cache",)},
-    replicates=ByScale(2, 5, 10),
+    blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 10)),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,

@@ -18,11 +18,20 @@ from innolab.mysql import builds
 from innolab.mysql.datasets import Recipe
 from innolab.mysql.server import Server
 from innolab.record.journal import Checkpoint, Pace
+from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
 from innolab.studies import schema1
 from innolab.studies.compressed_insert import growth
-from innolab.studies.parameters import ByScale, Devices, FlushLog, Parameters, Threads, repeats
+from innolab.studies.parameters import (
+    ByEffort,
+    ByScale,
+    Devices,
+    FlushLog,
+    Parameters,
+    Threads,
+    repeats,
+)
 from innolab.studies.study import Arm, Facts, Study
 
 # S1: throughput of the plain table falls at 70 million rows, whose data file is about 5 GB.
@@ -281,7 +290,7 @@ STUDY = Study(
     main=("mrows",),
     metrics=growth.METRICS,
     compared={"per_s": ("span",), "all_per_s": ()},
-    replicates=ByScale(1, 3, 3),
+    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(3, 7)),
     dataset=dataset,
     settings=settings,
     trial=trial,

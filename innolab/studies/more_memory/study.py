@@ -12,11 +12,13 @@ from innolab.loads import oltp, windows
 from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench
 from innolab.loads.windows import Times
+from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
 from innolab.studies import schema1
 from innolab.studies.more_memory.settling import unsettled
 from innolab.studies.parameters import (
+    ByEffort,
     ByScale,
     Devices,
     FlushLog,
@@ -158,7 +160,7 @@ STUDY = Study(
     keep=keep,
     metrics=windows.METRICS,
     compared={"tps": ()},
-    replicates=ByScale(2, 3, 5),
+    blocks=ByEffort(Blocks(2, 2), Blocks(3, 3), Blocks(3, 7)),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,

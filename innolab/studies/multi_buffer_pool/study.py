@@ -11,11 +11,12 @@ from innolab.base.errors import InnolabError
 from innolab.loads import sql
 from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe
+from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.studies import schema1
 from innolab.studies.multi_buffer_pool import evidence, table
 from innolab.studies.multi_buffer_pool.table import BYTES_PER_ROW, SCAN
-from innolab.studies.parameters import ByScale, Parameters, Rows
+from innolab.studies.parameters import ByEffort, ByScale, Parameters, Rows
 from innolab.studies.study import Arm, Facts, Study
 
 MIB = 1024**2
@@ -121,7 +122,7 @@ STUDY = Study(
         "pool_kept_ratio": "share of the pool",
     },
     compared={"seconds": ("pass",)},
-    replicates=ByScale(2, 7, 15),
+    blocks=ByEffort(Blocks(2, 2), Blocks(7, 7), Blocks(3, 15)),
     dataset=dataset,
     settings=settings,
     trial=trial,

@@ -13,12 +13,14 @@ from innolab.loads import oltp, windows
 from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench
 from innolab.loads.windows import Times
+from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST, Calibration
 from innolab.storage.raid import Array
 from innolab.studies import schema1
 from innolab.studies.parameters import (
     Builds,
+    ByEffort,
     ByScale,
     FlushLog,
     Parameters,
@@ -173,7 +175,7 @@ STUDY = Study(
         **{f"fio_{name}": "1/s" for name in Calibration._fields},
     },
     compared={"tps": ("threads",)},
-    replicates=ByScale(1, 3, 5),
+    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(3, 7)),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,

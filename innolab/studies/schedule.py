@@ -1,0 +1,80 @@
+"""Which trials are due: after each block, arms whose claims are all decided stop.
+
+Pure functions of the plan and of what is recorded, so that resuming, replaying and verifying come
+to the same trials as measuring did.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from innolab.analysis.claims import Where
+from innolab.record.plan import Plan
+from innolab.record.run import Factors, Run
+from innolab.record.runs import RunSet
+from innolab.studies.study import Study, Trial
+
+
+def due(study: Study, chosen: Plan, runs: RunSet) -> list[Trial]:
+    """Return the trials of a plan that its runs call for, in the order of their running.
+
+    Those of a block are known once all runs of the blocks before it are recorded: the list ends
+    with the first block that is not complete.
+    """
+    recorded = {run.key for run in runs.runs}
+    found: list[Trial] = []
+    for block, trials in groupby(study.planned(chosen), key=lambda trial: trial.block):
+        of_block = _still_open(study, chosen, runs, block, list(trials))
+        found += of_block
+        if not of_block or not recorded.issuperset(trial.key for trial in of_block):
+            break
+    return found
+
+
+def _still_open(
+    study: Study, chosen: Plan, runs: RunSet, block: int, trials: list[Trial]
+) -> list[Trial]:
+    """Return the trials of a block that are worth their time, given the blocks before it."""
+    if chosen.blocks is None or block < chosen.blocks.first:
+        return trials
+    before = runs.where(lambda run: run.block < block)
+    if _is_over_budget(study, chosen, before.runs, len(trials)):
+        return []
+    sides = _undecided(study, chosen, before)
+    arms = [trial for trial in trials if _is_of(trial.factors, sides)]
+    servers = {trial.factors["server"] for trial in arms}
+    # The control stays as long as any arm of its server does: arm and twin.
+    twinned = [trial.factors for trial in trials if trial.twin]
+    return [
+        trial
+        for trial in trials
+        if trial in arms or (trial.factors in twinned and trial.factors["server"] in servers)
+    ]
+
+
+def _undecided(study: Study, chosen: Plan, runs: RunSet) -> list[tuple[str, Where]]:
+    """Return server and levels of each arm that a claim still waits for."""
+    sides = {claim.id: claim.sides for claim in study.claims()}
+    return [
+        (verdict.server, side)
+        for verdict in study.verdicts(chosen, runs)
+        if verdict.verdict in ("inconclusive", "withheld")
+        for side in sides[verdict.claim]
+    ]
+
+
+def _is_of(factors: Factors, sides: Sequence[tuple[str, Where]]) -> bool:
+    """Return whether an arm is one of some; levels of within-factors are no part of an arm."""
+    return any(
+        factors["server"] == server
+        and all(factors.get(name, level) == level for name, level in side.items())
+        for server, side in sides
+    )
+
+
+def _is_over_budget(study: Study, chosen: Plan, runs: Sequence[Run], trials: int) -> bool:
+    """Return whether another block, at the pace of those before it, would exceed the time given."""
+    budget_s = study.check(chosen.parameters).budget_s
+    if budget_s is None or not runs:
+        return False
+    spent_s = sum(sum(run.conditions["time_s"].values()) for run in runs)
+    return bool(spent_s * (1 + trials / len(runs)) > budget_s)
