@@ -6,8 +6,12 @@ divided equally among the looks that were declared: Bonferroni's inequality, whi
 noise and however the looks depend on each other, and whose level is the same at every look, so a
 block that is left out as invalid changes nothing. A plan of one look spends it all there.
 
-Spending more at later looks (in proportion to the number of blocks, or its root) was simulated too:
-it takes more blocks, since early verdicts are what saves them.
+Simulated from 3 to 12 blocks with `stats.robust_ratio`, at a true ratio of 1.2 and noise of 7 % a
+run: "at least 1" is reproduced in 98 %, after 6.5 blocks on average. A fixed plan that does so as
+often needs 12 blocks, with Student's interval 8. Looks pay where the noise is well below the
+distance to a bound; where a claim stays undecided, they go on to the last block. At most 4 % of
+verdicts are false in any model of `make evaluate`. Spending more at later looks (in proportion to
+the number of blocks, or to its root) takes more blocks, since early verdicts are what saves them.
 """
 
 from innolab.analysis.stats import LEVEL
