@@ -53,7 +53,8 @@ bench: setup  ## measure innolab itself, as ratios taken side by side
 	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
 	@$(BIN)/python -m benchmarks
 
-evaluate: setup  ## do our intervals hold? the same arm twice, and one a tenth slower (root)
+evaluate: setup  ## do our intervals hold? simulated, then the same arm twice on real servers (root)
+	@$(BIN)/python -m benchmarks.error_rates
 	@$(BIN)/python -m benchmarks.evaluation
 
 lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml

@@ -3,14 +3,32 @@
 Times and rates are positive and their noise is multiplicative, so every interval is made on
 logarithms and taken back: it cannot reach below zero, and the interval of a/b is the inverse of
 the interval of b/a.
+
+Verdicts take `robust_mean` and `robust_ratio`: Student's interval, wider where a run looks
+disturbed. `make evaluate` measures how often they hold the truth.
 """
 
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
+
+# Undisturbed samples that look disturbed all the same: their interval is wider than it has to be.
+# With 0.05, intervals of 8 to 12 blocks hold the truth in 93 % where an arm runs at half its speed.
+FALSE_ALARMS = 0.1
+
+# With fewer values Student's interval reaches beyond the least and the greatest of them anyway.
+LEAST_TESTED = 5
+
+# The share of an arm's runs that may be disturbed, all in one direction.
+DISTURBED_SHARE = 0.3
 
 
 class Interval(NamedTuple):
@@ -49,11 +67,7 @@ def geometric_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
     >>> geometric_mean([1.0, 4.0]).estimate
     2.0
     """
-    if not values or not all(v > 0 and math.isfinite(v) for v in values):
-        raise ValueError(f"an interval needs positive finite values, got {list(values)}")
-    logs = [math.log(v) for v in values]
-    mean, low, high, n, _ = arithmetic_mean(logs, level)
-    return Interval(math.exp(mean), math.exp(low), math.exp(high), n, level)
+    return _exp(arithmetic_mean(_logs(values), level))
 
 
 def arithmetic_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
@@ -92,9 +106,125 @@ def paired_ratio(
     >>> paired_ratio([2.0, 4.0], [1.0, 2.0]).estimate
     2.0
     """
-    if len(numerators) != len(denominators):
-        raise ValueError(f"{len(numerators)} values cannot pair with {len(denominators)}")
-    return geometric_mean([a / b for a, b in zip(numerators, denominators, strict=True)], level)
+    return geometric_mean(_ratios(numerators, denominators), level)
+
+
+def robust_ratio(
+    numerators: Sequence[float], denominators: Sequence[float], level: float = LEVEL
+) -> Interval:
+    """Return the ratio of two arms, as `paired_ratio`, wider where a block looks disturbed.
+
+    It is `robust_mean` of the logarithms of the blocks' ratios, so it is never narrower than
+    Student's. Of the 95 % intervals of 3 to 15 blocks, 95 % and more held the undisturbed ratio in
+    simulations (20 000 samples each), also where one arm runs at half its speed in 20 % of its runs
+    or at a quarter in 30 %; of Student's, 70 % and 36 % did at 15 blocks. What that costs where
+    nothing disturbs: a median up to 4 % wider, a mean up to 15 %.
+
+    A slowdown that is small beside the noise cannot be seen. Where 20 % of the runs of an arm whose
+    noise is 7 % take 1.2 to 1.5 times as long, 91 % and more of the intervals of up to 7 blocks
+    hold the undisturbed ratio, but of 15 blocks only 81 to 85 %; where 30 % of them do, 62 to 71 %.
+
+    Raises
+    ------
+    ValueError
+        As `paired_ratio`.
+
+    >>> robust_ratio([2.0, 4.0], [1.0, 2.0]).estimate
+    2.0
+    """
+    return _exp(robust_mean(_logs(_ratios(numerators, denominators)), level))
+
+
+def robust_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """Return the mean with Student's interval, or a wider one where a value looks disturbed.
+
+    Where `looks_disturbed`, the interval reaches at least from the value of `outer_rank` to the one
+    of the same rank from above: of few values, from the least to the greatest. Some disturbed runs
+    pull the mean away from the undisturbed ones, but lie on one side of them.
+
+    Raises
+    ------
+    ValueError
+        Where there is no value.
+
+    >>> values = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 0.5, 0.5, 0.5, 0.5]
+    >>> round(arithmetic_mean(values).high, 2), round(robust_mean(values).high, 2)
+    (0.98, 1.02)
+    """
+    plain = arithmetic_mean(values, level)
+    if not looks_disturbed(values):
+        return plain
+    ordered, rank = sorted(values), outer_rank(plain.n, level)
+    low, high = min(plain.low, ordered[rank - 1]), max(plain.high, ordered[-rank])
+    return plain._replace(low=low, high=high)
+
+
+def looks_disturbed(samples: "ArrayLike") -> "NDArray[np.bool_]":
+    """Return of each sample whether normal noise alone makes its values lie as they do.
+
+    Parameters
+    ----------
+    samples : array_like, shape (..., n)
+        Log ratios of blocks, or other values whose noise is about normal.
+
+    Returns
+    -------
+    ndarray of bool, shape (...)
+        True where the Shapiro-Francia test rejects at `FALSE_ALARMS`; False for fewer than
+        `LEAST_TESTED` values.
+
+    References
+    ----------
+    Shapiro, Francia (1972), "An approximate analysis of variance test for normality", Journal of
+    the American Statistical Association 67. Critical values: Royston (1993), "A toolkit for testing
+    for non-normality in complete and censored samples", The Statistician 42.
+
+    >>> bool(looks_disturbed([1.0, 1.1, 0.9, 1.05, 0.3]))
+    True
+    """
+    import numpy as np
+
+    ordered = np.sort(np.asarray(samples, dtype=float), axis=-1)
+    n = ordered.shape[-1]
+    if n < LEAST_TESTED:
+        return np.zeros(ordered.shape[:-1], dtype=bool)
+    away = ordered - ordered.mean(axis=-1, keepdims=True)
+    scores = np.array(_normal_scores(n))
+    whole = (away**2).sum(axis=-1) * (scores**2).sum()
+    # Not divided by the whole, which is zero where all values are equal.
+    unexplained: NDArray[Any] = whole - (away * scores).sum(axis=-1) ** 2
+    return np.asarray(unexplained > _unexplained_share(n) * whole)
+
+
+@cache
+def _normal_scores(n: int) -> tuple[float, ...]:
+    """Return Blom's approximation to the expected order statistics of a normal sample."""
+    return tuple(NormalDist().inv_cdf((i - 0.375) / (n + 0.25)) for i in range(1, n + 1))
+
+
+@cache
+def _unexplained_share(n: int) -> float:
+    """Return the critical value of 1 - W' of the Shapiro-Francia test (Royston 1993)."""
+    u = math.log(n)
+    v = math.log(u)
+    mean, deviation = -1.2725 + 1.0521 * (v - u), 1.0308 - 0.26758 * (v + 2 / u)
+    return math.exp(mean + deviation * NormalDist().inv_cdf(1 - FALSE_ALARMS))
+
+
+@cache
+def outer_rank(n: int, level: float) -> int:
+    """Return the rank of the values between which undisturbed runs lie, counted from either end.
+
+    The highest rank at which, with `DISTURBED_SHARE` of the runs disturbed to one side, the other
+    side has that many values beyond the truth at the level: a binomial count, since a value lies
+    there where it is undisturbed (0.7) and its noise has that sign (0.5). At least 1.
+
+    >>> outer_rank(10, 0.95), outer_rank(12, 0.95), outer_rank(12, 0.99)
+    (1, 2, 1)
+    """
+    from scipy.stats import binom
+
+    return max(1, int(binom.ppf(1 - level, n, (1 - DISTURBED_SHARE) / 2)))
 
 
 def independent_ratio(
@@ -135,6 +265,23 @@ def independent_ratio(
     )
     half = student_quantile(level, freedom) * math.sqrt(total)
     return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half), n, level)
+
+
+def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
+    if len(numerators) != len(denominators):
+        raise ValueError(f"{len(numerators)} values cannot pair with {len(denominators)}")
+    return [a / b for a, b in zip(numerators, denominators, strict=True)]
+
+
+def _logs(values: Sequence[float]) -> list[float]:
+    if not values or not all(v > 0 and math.isfinite(v) for v in values):
+        raise ValueError(f"an interval needs positive finite values, got {list(values)}")
+    return [math.log(v) for v in values]
+
+
+def _exp(of_logs: Interval) -> Interval:
+    mean, low, high, n, level = of_logs
+    return Interval(math.exp(mean), math.exp(low), math.exp(high), n, level)
 
 
 def _variance(values: Sequence[float]) -> float:
