@@ -44,11 +44,21 @@ class Workload:
         """Return the same workload with the seed of its next run, which draws other ids."""
         return replace(self, seed=self.seed + 1)
 
-    def counted(self, samples: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-        """Return a server's counters with transactions, also where none is committed."""
-        if _NO_COMMITS not in self.options:
-            return [dict(sample) for sample in samples]
-        return [{**sample, "transactions": sample["selects"] / _SELECTS} for sample in samples]
+    @property
+    def selects_a_transaction(self) -> int | None:
+        """Return how many SELECTs a transaction is, where none is committed; None elsewhere."""
+        return _SELECTS if _NO_COMMITS in self.options else None
+
+
+def transactions(
+    samples: Sequence[Mapping[str, float]], selects_a_transaction: int | None
+) -> list[dict[str, float]]:
+    """Return a server's counters with transactions, also where none is committed."""
+    if selects_a_transaction is None:
+        return [dict(sample) for sample in samples]
+    return [
+        {**sample, "transactions": sample["selects"] / selects_a_transaction} for sample in samples
+    ]
 
 
 class Load(NamedTuple):

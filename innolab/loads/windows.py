@@ -1,6 +1,7 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,13 +14,15 @@ from innolab.loads.trial import Bench
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server
 from innolab.record.run import Level
+from innolab.record.series import Sampler
 
 # At its start and at its end sysbench needs a moment.
 _END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
-# sysbench ends a window up to a tenth early where its last transactions do.
-_LEAST_OF_WINDOW = 0.9
+# The rate may fall a little after the step that a window's length was taken from.
+_SPARE = 1.2
+Sample = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,20 @@ class Times:
 
     Attributes
     ----------
-    window_s : a window
-    cap_s : all windows together; the last is measured whether it was steady or not
-    settle_s : the load under the limit before the first window
     warm_up_s, warm_up_transactions : the load without the limit, whichever ends first
+    step_s : a step of the load under the limit, of which there are as many as it takes until what
+        a transaction costs has levelled off
+    settle_cap_s : all steps together
+    window_s : a window, longer only where so few transactions end in it
+    cap_s : all windows together; the last is measured whether it was steady or not
     """
 
-    window_s: int
-    cap_s: int
-    settle_s: int
     warm_up_s: int
     warm_up_transactions: int
+    step_s: int
+    settle_cap_s: int
+    window_s: int
+    cap_s: int
 
 
 def measure(
@@ -70,18 +76,18 @@ def measure(
         with bench.clock.stage("warm-up"):
             sysbench.warm_up(server, workload, times.warm_up_transactions, times.warm_up_s)
     with bench.site.limited():
-        if times.settle_s:
-            workload = workload.next()
-            with bench.clock.stage("warm-up"):
-                sysbench.run(server, workload, times.settle_s)
-        waited_s = 0
+        with bench.clock.stage("warm-up"):
+            workload, steps = _settled(bench, server, workload, times)
+        window_s = _long_enough(workload, times, steps)
+        waited_s = len(steps) * times.step_s
         while True:
             workload = workload.next()
-            window = _window(bench, server, workload, times, redo_bytes)
-            reached = all(drift.steady for drift in window.drifts)
-            if reached or waited_s + 2 * times.window_s > times.cap_s:
+            window = _window(bench, server, workload, window_s, redo_bytes)
+            is_steady = all(drift.steady for drift in window.drifts)
+            if is_steady or waited_s + 2 * window_s > times.settle_cap_s + times.cap_s:
                 break
-            waited_s += times.window_s
+            waited_s += window_s
+    reached = is_steady and steady_state.is_level(steps) and window.has_enough
     levels = dict(within or {})
     label = ", ".join(f"{level} {name}" for name, level in levels.items()) or workload.load
     bench.note_row(
@@ -90,16 +96,55 @@ def measure(
             "label": label,
             "within": levels,
             "reached": reached,
+            "settled": steady_state.is_level(steps),
             "waited_s": waited_s,
             "window_s": times.window_s,
+            "steps": [{k: round(v, 4) for k, v in step.items()} for step in steps],
             "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
             # The samples of the series that the metrics follow from.
             "from_s": window.from_s,
             "to_s": window.to_s,
+            "rate_from_s": window.rate_from_s,
+            "rate_to_s": window.rate_to_s,
         },
     )
     bench.note_row("loads", {"label": label, "within": levels, **window.lines})
     return {**levels, **window.metrics, "steady": int(reached)}
+
+
+def _settled(
+    bench: Bench, server: Server, workload: Workload, times: Times
+) -> tuple[Workload, list[dict[str, float]]]:
+    """Load under the limit, step by step, until what a transaction costs has levelled off.
+
+    A warm-up without the limit leaves dirty pages that the limited device takes long to write: a
+    window right after it would measure that backlog. Returns the workload with its last seed, and
+    what a transaction cost in each step.
+    """
+    assert bench.sampler is not None
+    steps: list[dict[str, float]] = []
+    while not steady_state.is_level(steps) and (len(steps) + 1) * times.step_s <= (
+        times.settle_cap_s
+    ):
+        workload = workload.next()
+        before = bench.sampler.take()
+        done = sysbench.run(server, workload, times.step_s).result.transactions
+        after = bench.sampler.take()
+        costs = {
+            cost: (after[counter] - before[counter]) / max(done, 1)
+            for cost, counter in steady_state.COSTS.items()
+        }
+        steps.append({"tps": done / (after["t_s"] - before["t_s"]), **costs})
+    return workload, steps
+
+
+def _long_enough(workload: Workload, times: Times, steps: Sequence[Mapping[str, float]]) -> int:
+    """Return how long a window has to be for enough transactions at the rate of the last step."""
+    if not steps or not steps[-1]["tps"]:
+        return times.window_s
+    wanted = steady_state.LEAST_TRANSACTIONS_A_THREAD * workload.threads
+    needed_s = math.ceil(wanted / steps[-1]["tps"] * _SPARE)
+    return max(times.window_s, min(needed_s, times.cap_s))
 
 
 CHECKS = (*LOAD_CHECKS, "steady state")
@@ -141,12 +186,11 @@ def evidence(run: Any, series: Any) -> list[Bound]:
         ]
         if not run.is_older:
             before, after = samples[window["from_s"]], samples[window["to_s"]]
-            done = lines["transactions"]
-            costs = _costs(before, after, done)
+            costs = _costs(before, after, lines["transactions"])
             found += [exactly(within, metric, value) for metric, value in costs.items()]
-            least_s = window["window_s"] * _LEAST_OF_WINDOW
-            tps = done / (after["t_s"] - before["t_s"]), done / least_s
-            found.append(Bound(within, "tps", *tps))
+            counted = lines["selects_a_transaction"]
+            ends = [samples[window[name]] for name in ("rate_from_s", "rate_to_s")]
+            found.append(exactly(within, "tps", _tps(sysbench.transactions(ends, counted))))
     return found
 
 
@@ -169,57 +213,89 @@ def learn(
 
 
 class _Window(NamedTuple):
-    """A window's metrics, its drifts, sysbench's own lines, and the samples at its two ends."""
+    """A window's metrics, its drifts, sysbench's own lines, and the samples that it lies between.
+
+    The rate is that between two samples within it, when sysbench neither starts nor ends.
+    """
 
     metrics: dict[str, Any]
     drifts: list[steady_state.Drift]
     lines: dict[str, Any]
+    has_enough: bool
     from_s: float
     to_s: float
+    rate_from_s: float
+    rate_to_s: float
 
 
 def _window(
-    bench: Bench, server: Server, workload: Workload, times: Times, redo_bytes: int
+    bench: Bench, server: Server, workload: Workload, window_s: int, redo_bytes: int
 ) -> _Window:
     assert bench.sampler is not None
     with bench.clock.stage("measured passes"):
         before = bench.sampler.take()
-        load = sysbench.run(server, workload, times.window_s)
+        load = sysbench.run(server, workload, window_s)
         after = bench.sampler.take()
-    from_s, to_s = before["t_s"], after["t_s"]
-    # Before, sysbench starts, for seconds where it opens many connections to a slow host; after, it
-    # ends. Those moments would pass for a drift.
-    end_s = to_s - _END_S
-    samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
-    shares = _shares(samples)
-    if len(samples) < steady_state.LEAST_SAMPLES:
-        middle = {name: (before[name] + after[name]) / 2 for name in before}
-        samples = [before, *(samples or [middle]), after]
-    cpus_s = (to_s - from_s) * server.host.cores
+    samples = sysbench.transactions(
+        _within(bench.sampler, before, after, window_s), workload.selects_a_transaction
+    )
+    done = load.result.transactions
     capacity = {
         "dirty_pages": after["total_pages"],
         "checkpoint_age_bytes": redo_bytes,
         "free_pages": after["total_pages"],
     }
+    cpus_s = (after["t_s"] - before["t_s"]) * server.host.cores
     lines = {
         "load": workload.load,
         "distribution": workload.distribution,
         "threads": workload.threads,
-        "transactions": load.result.transactions,
+        "transactions": done,
+        "selects_a_transaction": workload.selects_a_transaction,
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
         "reconnects": load.result.reconnects,
         "cpu_share": round(load.cpu_s / cpus_s, 4),
     }
-    drifts = steady_state.drifts(workload.counted(samples), capacity)
     metrics = {
-        "tps": load.result.tps,
+        "tps": _tps(samples),
         **{f"p{p}_s": value / 1000 for p, value in load.result.percentiles_ms.items()},
-        **_costs(before, after, load.result.transactions),
-        **shares,
+        **_costs(before, after, done),
+        **_shares(samples),
         "generator_share": lines["cpu_share"],
     }
-    return _Window(metrics, drifts, lines, from_s, to_s)
+    return _Window(
+        metrics,
+        steady_state.drifts(samples, capacity),
+        lines,
+        done >= steady_state.LEAST_TRANSACTIONS_A_THREAD * workload.threads,
+        before["t_s"],
+        after["t_s"],
+        samples[0]["t_s"],
+        samples[-1]["t_s"],
+    )
+
+
+def _within(
+    sampler: Sampler, before: Sample, after: Sample, window_s: int
+) -> list[dict[str, float]]:
+    """Return the samples of a window without those while sysbench starts and ends.
+
+    It takes seconds to open many connections to a slow host, which would pass for a drift. A
+    window that is too short for samples of its own has the two around it.
+    """
+    end_s = after["t_s"] - _END_S
+    found = sampler.between(max(before["t_s"] + _END_S, end_s - window_s), end_s)
+    if len(found) >= steady_state.LEAST_SAMPLES:
+        return found
+    inner = found or [sampler.between(before["t_s"], after["t_s"])[0]]
+    return [dict(before), *inner, dict(after)]
+
+
+def _tps(samples: Sequence[Mapping[str, float]]) -> float:
+    """Return the transactions a second between the first and the last of some samples."""
+    done = samples[-1]["transactions"] - samples[0]["transactions"]
+    return done / (samples[-1]["t_s"] - samples[0]["t_s"])
 
 
 def _shares(samples: list[dict[str, float]]) -> dict[str, float]:

@@ -313,6 +313,8 @@ class Study:
     def asked(self, parameters: Parameters, run: Run) -> Asked:
         """Return what a run must have recorded, by its parameters and levels."""
         arm = Arm(**run.factors)
+        # Before there were efforts, windows had other lengths.
+        constants = self.constants(parameters, arm) if run.effort else {}
         array = self.arrays(parameters).get(str(run.factors.get("device")))
         return Asked(
             settings=self.settings(parameters, arm, run.conditions["dataset"]),
@@ -320,7 +322,7 @@ class Study:
                 **parameters.measured(),
                 "rows": self.dataset(parameters).expected["rows"],
                 **run.factors,
-                **self.constants(parameters, arm),
+                **constants,
             },
             array=None if array is None else array._asdict(),
         )

@@ -60,11 +60,11 @@ SMOKE = [("raid10-8x15k", "read_only", "C"), ("raid10-8x15k", "read_only", "A"),
          ("raid10-8x15k", "read_write", "C"), ("fusionio-320", "read_only", "C")]  # fmt: skip
 
 # Whole seconds, which is what sysbench counts in. Writing comes in bursts, so it is watched longer.
-WINDOW_S = {"read_only": ByScale(1, 2, 60), "read_write": ByScale(1, 3, 60)}
-# How long a steady state is waited for, the window included: at most scales that is one window.
-CAP_S = ByScale(1, 3, 900)
-SETTLE_S = ByScale(0, 1, 60)
-WARM_UP_S = ByScale(1, 2, 900)
+WINDOW_S = {"read_only": ByEffort(1, 10, 30), "read_write": ByEffort(1, 15, 30)}
+CAP_S = ByEffort(1, 30, 120)
+STEP_S, SETTLE_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 30, 120)
+WARM_UP_S = ByScale(1, 3, 900)
+LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 20, 120)
 
 
 def _prices(prices: dict[str, float]) -> dict[str, float]:
@@ -117,11 +117,12 @@ def _times(parameters: MemoryParameters, load: str, pages: float) -> Times:
     writes = load == "read_write"
     filled = oltp.redo_bytes(parameters.table_rows) / 6000 * 0.75 if writes else 0
     return Times(
-        window_s=WINDOW_S[load].of(parameters),
-        cap_s=CAP_S.of(parameters),
-        settle_s=SETTLE_S.of(parameters) if writes else 0,
         warm_up_s=WARM_UP_S.of(parameters),
         warm_up_transactions=int(max(pages / 20, filled)),
+        step_s=STEP_S.of(parameters),
+        settle_cap_s=SETTLE_CAP_S.of(parameters),
+        window_s=WINDOW_S[load].of(parameters),
+        cap_s=CAP_S.of(parameters),
     )
 
 
@@ -140,9 +141,12 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     rows = bench.dataset_facts["rows"]
     workload = Workload(arm.load, rows, parameters.threads, arm.distribution, bench.seed)
     asked = settings(parameters, arm, bench.dataset_facts)
-    with bench.loaded_server(asked, writes=arm.load == "read_write") as (server, _):
+    with bench.loaded_server(asked, writes=arm.load == "read_write") as (server, ours):
         with bench.clock.stage("warm-up"):
             oltp.fill(server, arm.load)
+            if arm.distribution != "uniform":
+                step_s, cap_s = LEARN_STEP_S.of(parameters), LEARN_CAP_S.of(parameters)
+                windows.learn(bench, server, ours, workload, step_s, cap_s)
         times = _times(parameters, arm.load, data / oltp.PAGE_BYTES)
         yield windows.measure(bench, server, workload, times, oltp.redo_bytes(rows))
 

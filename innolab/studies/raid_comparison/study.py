@@ -49,8 +49,9 @@ ARRAYS = {
 OPTIONS = {"read_only": ("--skip_trx=on",), "read_write": ("--index_updates=2",)}
 THREADS = ByScale([10], [10, 100], [1, 5, 10, 15, 20, 30, 100])
 # Whole seconds, which is what sysbench counts in.
-WINDOW_S, CAP_S, WARM_UP_S = ByScale(2, 3, 60), ByScale(2, 3, 600), ByScale(1, 2, 30)
-LEARN_STEP_S, LEARN_CAP_S = ByScale(1, 2, 30), ByScale(2, 16, 900)
+WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 10, 30), ByEffort(2, 60, 180), ByScale(1, 2, 30)
+STEP_S, SETTLE_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 20, 120)
+LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 5), ByEffort(2, 16, 120)
 
 
 def _each_once(threads: list[int]) -> list[int]:
@@ -148,11 +149,12 @@ def _times(parameters: RaidParameters, *, is_first: bool) -> Times:
     """Return the times of a window; only the first of a start has more to warm up than itself."""
     warms_up = is_first or parameters.scale == "paper"
     return Times(
-        window_s=WINDOW_S.of(parameters),
-        cap_s=CAP_S.of(parameters),
-        settle_s=0,
         warm_up_s=WARM_UP_S.of(parameters) if warms_up else 0,
         warm_up_transactions=0,
+        step_s=STEP_S.of(parameters),
+        settle_cap_s=SETTLE_CAP_S.of(parameters),
+        window_s=WINDOW_S.of(parameters),
+        cap_s=CAP_S.of(parameters),
     )
 
 
