@@ -42,14 +42,26 @@ class _Part(BaseModel):
 
 
 class Holds(_Part):
-    """The values of the estimate for which a claim is true."""
+    """The values of the estimate for which a claim is true.
+
+    A `margin` is for "no slower": the claim is true up to a bound that it widens by this share, as
+    no measurement shows that two equal arms do not differ at all.
+    """
 
     at_least: float | None = None
     at_most: float | None = None
     about_published: float | None = None
+    margin: float | None = Field(default=None, gt=0)
 
-    def bounds(self, published: float | None) -> tuple[float, float]:
-        """Return the lowest and the highest value for which the claim is true."""
+    @model_validator(mode="after")
+    def _margin_of_bounds(self) -> "Holds":
+        ends = [end for end in (self.at_least, self.at_most) if end is not None]
+        if self.margin is not None and (not ends or min(ends) <= 0):
+            raise ValueError("has a margin, which needs a positive at_least or at_most")
+        return self
+
+    def stated(self, published: float | None) -> tuple[float, float]:
+        """Return the lowest and the highest value for which the claim is true by its own words."""
         if self.about_published is not None:
             if published is None:
                 raise InnolabError("A claim about a published value names none.")
@@ -57,6 +69,16 @@ class Holds(_Part):
             return published / width, published * width
         low = -math.inf if self.at_least is None else self.at_least
         return low, math.inf if self.at_most is None else self.at_most
+
+    def bounds(self, published: float | None) -> tuple[float, float]:
+        """Return the lowest and the highest value for which the claim is true, margin included.
+
+        >>> Holds(at_most=1.0, margin=0.05).bounds(None)
+        (-inf, 1.05)
+        """
+        low, high = self.stated(published)
+        width = 1 + (self.margin or 0.0)
+        return low / width, high * width
 
 
 class Comparison(_Part):
@@ -68,10 +90,15 @@ class Comparison(_Part):
 
 
 class Quantity(_Part):
-    """A metric of one arm."""
+    """A metric of one arm.
+
+    `censored_by` names a metric beside it: where that is 0, the value is only the least that the
+    true one can be, as the last row of a curve is for a knee that it does not show.
+    """
 
     metric: str
     of: Where = Field(default_factory=dict)
+    censored_by: str | None = None
 
 
 class Largest(_Part):
@@ -84,12 +111,17 @@ class Largest(_Part):
 class Claim(_Part):
     """One published statement. See the head of data/claims/multi-buffer-pool.yml.
 
-    `absent` says what it means where the arms ran, or could not, and no run has the metric.
+    Attributes
+    ----------
+    source : what the original states, in our words, and where
+    care : why an estimate is to be read with care, whatever the runs say
+    absent : what it means where the arms ran, or could not, and no run has the metric
     """
 
     id: str
     says: str
     stands: Literal["published", "corrected", "retracted", "hypothesis"]
+    source: str | None = None
     published: dict[str, str | float] | None = None
     compare: Comparison | None = None
     mean: Quantity | None = None
@@ -97,6 +129,7 @@ class Claim(_Part):
     where: Where = Field(default_factory=dict)
     holds: Holds | None = None
     not_measured: str | None = None
+    care: str | None = None
     absent: str | None = None
 
     @model_validator(mode="after")
@@ -106,6 +139,8 @@ class Claim(_Part):
             raise ValueError("has to have one of compare, mean, largest and not_measured")
         if (self.holds is None) == (self.not_measured is None):
             raise ValueError("has to say when it holds, unless it is not_measured")
+        if self.largest and self.holds and self.holds.model_fields_set != {"at_most"}:
+            raise ValueError("is about a largest value, of which only at_most can be judged")
         return self
 
     @property
@@ -282,9 +317,10 @@ def _require_known(
     """Raise ValueError where a claim names what the study does not have, or no single arm."""
     if claim.measure is None:
         return
-    if claim.measure.metric not in metrics:
+    asked = [claim.measure.metric, claim.mean.censored_by if claim.mean else None]
+    if unknown := [metric for metric in asked if metric and metric not in metrics]:
         raise ValueError(
-            f"{claim.id}: '{claim.measure.metric}' is no metric of the study; the metrics are: "
+            f"{claim.id}: '{unknown[0]}' is no metric of the study; the metrics are: "
             f"{', '.join(sorted(metrics))}"
         )
     for side in claim.sides:

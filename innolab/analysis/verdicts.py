@@ -1,37 +1,58 @@
 """Verdicts: what recorded runs say of claims, and what may make an estimate doubtful."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from innolab.analysis import stats
-from innolab.analysis.claims import Claim, Comparison, Largest, Published, Where, published_value
-from innolab.record.run import Run
+from innolab.analysis import censored, stats
+from innolab.analysis.claims import (
+    Claim,
+    Comparison,
+    Holds,
+    Largest,
+    Published,
+    Where,
+    published_value,
+)
+from innolab.record.run import Level, Run
 from innolab.record.runs import RunSet
 
 _DIGITS = 6
 # More blocks than these nobody waits for: another arm or a longer window is needed instead.
 _MOST_BLOCKS = 200
 # Runs with O_DIRECT, which need little new memory, differ by 0.07 on a host where others differ by
-# 0.4. Set after seeing those runs; it adds words to a verdict and never changes one.
+# 0.4. Set after seeing those runs; it can only keep a verdict from being decided.
 KERNEL_SHARE_SPREAD_DOUBTED = 0.15
 
-Outcome = Literal["reproduced", "contradicted", "inconclusive", "not-run"]
+Outcome = Literal["reproduced", "contradicted", "inconclusive", "withheld", "not-run"]
+DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
+EVERY: tuple[Outcome, ...] = (*DECIDED, "inconclusive")
 
 
 class Verdict(BaseModel):
     """What the runs of one server say of one claim. An entry of verdicts.json.
 
-    `blocks_needed` is how many blocks would decide an inconclusive claim at the spread that was
-    found; None where it is decided, or no number that anybody would wait for does.
+    Attributes
+    ----------
+    source : what the original states, in our words, and where
+    estimate, low, high : an end, or the estimate itself, is None where it is not known
+    level : the coverage of the interval
+    looks : how often the runs were judged, this time included
+    power : how likely such runs find the difference that the claim names; None where not computed
+    caveat : why a decided verdict is to be read with care
+    blocks_needed : how many blocks would decide it at the spread that was found; None where it is
+        decided, or where no number that anybody would wait for does
+    needs : what would decide it, in words; None where it is decided or nothing was estimated
     """
 
     claim: str
     server: str
     says: str
     stands: str
+    source: str | None = None
     verdict: Outcome
     published: float | None
     estimate: float | None
@@ -39,9 +60,12 @@ class Verdict(BaseModel):
     high: float | None
     level: float
     n: int
+    looks: int = 1
+    power: float | None = None
     reason: str
     caveat: str | None = None
     blocks_needed: int | None = None
+    needs: str | None = None
 
 
 class Sample(NamedTuple):
@@ -54,14 +78,57 @@ class Sample(NamedTuple):
 class Doubted(NamedTuple):
     """What may have made an estimate beside the factors, in words.
 
-    `contradicts` is False where such an estimate cannot contradict a claim.
+    Attributes
+    ----------
+    bars : the outcomes that it does not allow: such a verdict is inconclusive. Where it bars none,
+        a decided verdict is to be read with care
+    needs : what would remove it, in words
     """
 
     says: str
-    contradicts: bool = True
+    bars: Collection[Outcome] = ()
+    needs: str = ""
 
 
 Doubt = Callable[[Sample], Doubted | None]
+
+
+class FailedControl(NamedTuple):
+    """A control that failed: what was measured there supports no verdict.
+
+    Attributes
+    ----------
+    says : why, in words
+    server : the server that it concerns; None for all
+    at : the levels of factors that it concerns; none of them for all arms
+    """
+
+    says: str
+    server: str | None = None
+    at: Where = {}
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """What every claim of a report is judged by."""
+
+    figures: Mapping[str, Published]
+    units: Mapping[str, str]
+    doubts: Sequence[Doubt]
+    missing_devices: Mapping[str, str]
+    failed_controls: Sequence[FailedControl]
+    level: float
+    looks: int
+
+
+class _Finding(NamedTuple):
+    """What the values of one claim say, before any doubt."""
+
+    interval: stats.Interval
+    outcome: Outcome
+    reason: str
+    blocks_needed: int | None = None
+    needs: str | None = None
 
 
 def verdicts(
@@ -71,9 +138,13 @@ def verdicts(
     servers: Sequence[str],
     *,
     declared: Mapping[str, Any],
+    units: Mapping[str, str],
     doubts: Sequence[Doubt] = (),
     unavailable: Mapping[str, str] | None = None,
     missing_devices: Mapping[str, str] | None = None,
+    failed_controls: Sequence[FailedControl] = (),
+    level: float = stats.LEVEL,
+    looks: int = 1,
 ) -> list[Verdict]:
     """Return every claim's verdict on every server, unavailable ones included.
 
@@ -81,21 +152,24 @@ def verdicts(
     ----------
     figures : the published figures by id
     declared : for each factor, the server variables that may differ between its levels
+    units : the unit of each metric; one that begins with "share" says that it is a share
     unavailable, missing_devices : why builds and devices that were asked for did not run
+    failed_controls : what makes the verdicts concerned withheld
+    level : the coverage of every interval
+    looks : how often the runs were judged, this time included
     """
+    by = _Judging(figures, units, doubts, missing_devices or {}, failed_controls, level, looks)
     result = []
     for server in servers:
         of_server = runs.where(_on(server))
         if differing := of_server.undeclared_differences(declared):
             reason = f"arms differ beside their factors, in {', '.join(differing)}"
-            result += [_not_run(figures, claim, server, reason) for claim in claims]
+            result += [_not_run(claim, server, reason, by) for claim in claims]
             continue
-        for claim in claims:
-            judged = _judge(figures, claim, server, of_server, doubts, missing_devices or {})
-            result.append(judged)
+        result += [_judge(claim, server, of_server, by) for claim in claims]
     for server, why in (unavailable or {}).items():
         reason = f"the build is not available: {why}"
-        result += [_not_run(figures, claim, server, reason) for claim in claims]
+        result += [_not_run(claim, server, reason, by) for claim in claims]
     return result
 
 
@@ -103,40 +177,78 @@ def _on(server: str) -> Callable[[Run], bool]:
     return lambda run: run.factors["server"] == server
 
 
-def _judge(
-    figures: Mapping[str, Published],
-    claim: Claim,
-    server: str,
-    runs: RunSet,
-    doubts: Sequence[Doubt],
-    missing: Mapping[str, str],
-) -> Verdict:
+def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     if claim.holds is None:
-        return _not_run(figures, claim, server, str(claim.not_measured))
-    interval = _estimate(claim, runs.valid)
-    if interval is None:
-        return _not_run(figures, claim, server, _why_nothing(claim, runs, missing))
-    low, high = claim.holds.bounds(published_value(figures, claim))
-    outcome, reason = decide(interval, low, high)
-    doubted = next((d for doubt in doubts if (d := doubt(Sample(claim, runs.valid)))), None)
-    if outcome == "contradicted" and doubted and not doubted.contradicts:
-        outcome, reason = "inconclusive", f"{reason}; but {doubted.says}"
+        return _not_run(claim, server, str(claim.not_measured), by)
+    found = _found(claim, claim.holds, runs.valid, by)
+    if found is None:
+        return _not_run(claim, server, _why_nothing(claim, runs, by.missing_devices), by)
+    doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
+    cares = [*(d.says for d in doubted if not d.bars), *([claim.care] if claim.care else [])]
+    found = _withheld(_doubted(found, doubted), _concerned(by.failed_controls, claim, server, runs))
     return Verdict(
-        **_head(figures, claim, server),
-        verdict=outcome,
-        estimate=_rounded(interval.estimate),
-        low=_rounded(interval.low),
-        high=_rounded(interval.high),
-        level=interval.level,
-        n=interval.n,
-        reason=reason,
-        caveat=doubted.says if doubted else None,
-        blocks_needed=blocks_needed(interval, low, high) if outcome == "inconclusive" else None,
+        **_head(claim, server, by),
+        verdict=found.outcome,
+        estimate=_rounded(found.interval.estimate),
+        low=_rounded(found.interval.low),
+        high=_rounded(found.interval.high),
+        n=found.interval.n,
+        reason=found.reason,
+        caveat="; ".join(cares) if cares and found.outcome in DECIDED else None,
+        blocks_needed=found.blocks_needed,
+        needs=found.needs,
     )
 
 
-def decide(interval: stats.Interval, low: float, high: float) -> tuple[Outcome, str]:
+def _doubted(found: _Finding, doubted: Sequence[Doubted]) -> _Finding:
+    """Return a finding as inconclusive where a doubt does not allow its outcome."""
+    barring = [doubt for doubt in doubted if found.outcome in doubt.bars]
+    if not barring:
+        return found
+    says = "; ".join(doubt.says for doubt in barring)
+    needs = "; ".join(doubt.needs for doubt in barring if doubt.needs)
+    return _Finding(
+        found.interval, "inconclusive", f"{says}; otherwise: {found.reason}", None, needs or says
+    )
+
+
+def _withheld(found: _Finding, failed: Sequence[FailedControl]) -> _Finding:
+    if not failed:
+        return found
+    return _Finding(found.interval, "withheld", "; ".join(control.says for control in failed))
+
+
+def _concerned(
+    failed: Sequence[FailedControl], claim: Claim, server: str, runs: RunSet
+) -> list[FailedControl]:
+    """Return the failed controls that concern an arm of a claim.
+
+    A level of a within-factor that a claim does not name concerns it: its metric is of all levels.
+    """
+    arms = [
+        {**run.factors, **side}
+        for side in claim.sides
+        for run in runs.runs
+        if _is_of(run, side, runs)
+    ]
+    return [
+        control
+        for control in failed
+        if control.server in (None, server)
+        and any(
+            all(arm.get(name, level) == level for name, level in control.at.items()) for arm in arms
+        )
+    ]
+
+
+def decide(
+    interval: stats.Interval, low: float, high: float, claimed: str = ""
+) -> tuple[Outcome, str]:
     """Return the verdict that an interval supports on "the value lies from low to high", and why.
+
+    Parameters
+    ----------
+    claimed : what the claim says of the value, where it is not these two numbers
 
     >>> from innolab.analysis.stats import Interval
     >>> decide(Interval(1.5, 1.4, 1.6, 5), 1.0, float("inf"))[0]
@@ -144,7 +256,7 @@ def decide(interval: stats.Interval, low: float, high: float) -> tuple[Outcome, 
     >>> decide(Interval(1.5, 0.9, 1.6, 5), 1.0, float("inf"))[0]
     'inconclusive'
     """
-    claimed = _range_text(low, high)
+    claimed = claimed or _range_text(low, high)
     if math.isnan(interval.low):
         return "inconclusive", "one valid replicate leaves no interval"
     found = _range_text(interval.low, interval.high)
@@ -178,19 +290,134 @@ def blocks_needed(interval: stats.Interval, low: float, high: float) -> int | No
     return None
 
 
-def _estimate(claim: Claim, runs: RunSet) -> stats.Interval | None:
+def _found(claim: Claim, holds: Holds, runs: RunSet, by: _Judging) -> _Finding | None:
+    """Return what the values of a claim say; None where no run has them."""
     measure, sides = claim.measure, claim.sides
     assert measure is not None
+    published = published_value(by.figures, claim)
+    low, high = holds.bounds(published)
+    claimed = _claimed(holds, published)
     if isinstance(measure, Comparison):
         top, bottom = runs.pairs(measure.metric, *sides)
-        return stats.paired_ratio(top, bottom) if top else None
-    values = [list(runs.values(measure.metric, **side).values()) for side in sides]
+        if not top:
+            return None
+        if min(*top, *bottom) <= 0:
+            nothing = stats.Interval(math.nan, math.nan, math.nan, len(top), by.level)
+            says = f"{measure.metric} is 0 in a run, which leaves no ratio"
+            return _Finding(nothing, "inconclusive", says, None, "runs in which it is not 0")
+        return _by_interval(stats.paired_ratio(top, bottom, by.level), low, high, claimed)
+    by_block = [runs.values(measure.metric, **side) for side in sides]
+    values = [list(of.values()) for of in by_block]
     if not all(values):
         return None
     if isinstance(measure, Largest):
-        largest = max(map(max, values))
-        return stats.Interval(largest, largest, largest, min(map(len, values)))
-    return stats.arithmetic_mean(values[0])
+        return _by_largest(values, high, by.level)
+    if measure.censored_by:
+        known = runs.values(measure.censored_by, **sides[0])
+        found = [bool(known[block]) for block in by_block[0]]
+        if not all(found):
+            return _by_censored(values[0], found, (low, high), claimed, by.level)
+    interval = mean(values[0], by.units.get(measure.metric, ""), by.level)
+    return _by_interval(interval, low, high, claimed)
+
+
+def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stats.Interval:
+    """Return the mean of a metric with an interval of values that the metric can have.
+
+    That of shares is arithmetic and lies within 0 and 1. Other positive values have their
+    geometric mean: their noise is multiplicative, and no interval on logarithms reaches zero.
+
+    >>> mean([0.9, 1.0], "share of all processors").high
+    1.0
+    >>> mean([0.82, 2.98, 0.82], "data over pool").low > 0
+    True
+    """
+    is_share = unit.startswith("share")
+    if not is_share and min(values) > 0:
+        return stats.geometric_mean(values, level)
+    found = stats.arithmetic_mean(values, level)
+    low, high = found.low, found.high
+    if min(values) >= 0:
+        low = max(low, 0.0)
+    if is_share and max(values) <= 1:
+        high = min(high, 1.0)
+    return found._replace(low=low, high=high)
+
+
+def _by_interval(interval: stats.Interval, low: float, high: float, claimed: str) -> _Finding:
+    outcome, reason = decide(interval, low, high, claimed)
+    if outcome in DECIDED:
+        return _Finding(interval, outcome, reason)
+    blocks = blocks_needed(interval, low, high)
+    if math.isnan(interval.low):
+        needs = "more blocks"
+    elif blocks:
+        needs = f"about {blocks} blocks"
+    else:
+        needs = "steadier runs: more blocks alone would not do"
+    return _Finding(interval, outcome, reason, blocks, needs)
+
+
+def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> _Finding:
+    """Judge a largest value by itself: runs say nothing of how far those not made may go.
+
+    One run above the bound refutes the claim. Where there is none, the binomial says how many of
+    further runs may be.
+    """
+    largest, n = max(map(max, values)), min(map(len, values))
+    interval = stats.Interval(largest, math.nan, math.nan, n, level)
+    measured = f"the largest of {sum(map(len, values))} values is {largest:.4g}"
+    if largest > high:
+        says = f"{measured}, above the claim's at most {high:.4g}: one such value refutes it"
+        return _Finding(interval, "contradicted", says)
+    unseen = 1 - (1 - level) ** (1 / n)
+    return _Finding(
+        interval,
+        "reproduced",
+        f"{measured}, within the claim's at most {high:.4g}; a maximum has no interval, and up to "
+        f"{unseen:.0%} of further runs of an arm may go above it (at {level:.3g})",
+    )
+
+
+def _by_censored(
+    values: Sequence[float],
+    found: Sequence[bool],
+    holds: tuple[float, float],
+    claimed: str,
+    level: float,
+) -> _Finding:
+    """Judge the median of values of which some were not found and are known to be larger.
+
+    With few runs the sign test has no interval, and decides nothing: even if half of all runs had
+    the value where the claim sees it, three out of three would miss it in one case of eight.
+    """
+    n, least, shown = len(values), censored.least_runs(level), sum(found)
+    interval = censored.median(values, found, level)
+    beyond = min(value for value, known in zip(values, found, strict=True) if not known)
+    others = (
+        f"found in {shown} of {n} runs, in the others" if shown else f"found in none of {n} runs:"
+    )
+    said = f"{others} beyond {beyond:.4g}, if at all"
+    if math.isnan(interval.low):
+        if not shown:
+            interval = interval._replace(low=min(values))
+        reason = f"{said}; {least} runs at least decide a median at a level of {level:.3g}"
+        return _Finding(
+            interval, "inconclusive", reason, None if shown else least, f"{least} blocks or more"
+        )
+    outcome, reason = decide(interval, *holds, claimed)
+    needs = None if outcome in DECIDED else "runs that show it: more blocks alone may not do"
+    return _Finding(interval, outcome, f"{said}; {reason}", None, needs)
+
+
+def _claimed(holds: Holds, published: float | None) -> str:
+    """Return what a claim says of a value, in words.
+
+    >>> _claimed(Holds(at_most=1, margin=0.05), None)
+    'at most 1 with a margin of 5 %'
+    """
+    stated = _range_text(*holds.stated(published))
+    return f"{stated} with a margin of {100 * holds.margin:.3g} %" if holds.margin else stated
 
 
 def _why_nothing(claim: Claim, runs: RunSet, missing: Mapping[str, str]) -> str:
@@ -221,33 +448,35 @@ def arm_text(run: Run) -> str:
     return ", ".join(str(level) for name, level in run.factors.items() if name != "server")
 
 
-def _not_run(figures: Mapping[str, Published], claim: Claim, server: str, reason: str) -> Verdict:
+def _not_run(claim: Claim, server: str, reason: str, by: _Judging) -> Verdict:
     return Verdict(
-        **_head(figures, claim, server),
+        **_head(claim, server, by),
         verdict="not-run",
         estimate=None,
         low=None,
         high=None,
-        level=stats.LEVEL,
         n=0,
         reason=reason,
     )
 
 
-def _head(figures: Mapping[str, Published], claim: Claim, server: str) -> dict[str, Any]:
-    value = published_value(figures, claim)
+def _head(claim: Claim, server: str, by: _Judging) -> dict[str, Any]:
+    value = published_value(by.figures, claim)
     return {
         "claim": claim.id,
         "server": server,
         "says": claim.says,
         "stands": claim.stands,
+        "source": claim.source,
         "published": None if value is None else _rounded(value),
+        "level": by.level,
+        "looks": by.looks,
     }
 
 
 def _rounded(value: float) -> float | None:
     """Six significant digits: more would differ in the last place from one CPU to the next."""
-    return None if math.isnan(value) else float(f"{value:.{_DIGITS}g}")
+    return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
 def _range_text(low: float, high: float) -> str:
@@ -261,22 +490,30 @@ def _range_text(low: float, high: float) -> str:
 
 
 def unsteady(sample: Sample) -> Doubted | None:
-    """Doubt a comparison of windows that had not reached a steady state.
+    """Doubt what windows gave that were too short or had not reached a steady state.
 
-    For observations that have the metric `steady`: 1 where a window was, 0 where it was not.
+    For observations that have the metric `steady`: 1 where a window was, 0 where it was not. A
+    metric beside none is made of all windows of its run.
     """
-    measure = sample.claim.compare
-    if measure is None:
-        return None
-    sides = {tuple(sorted(side.items())): side for side in sample.claim.sides}
-    of = [
-        row["steady"]
+    claim = sample.claim
+    sides = {tuple(sorted(side.items())): side for side in claim.sides}
+    windows = [
+        reached
         for side in sides.values()
-        for _, row in sample.runs.observed(**side)
-        if "steady" in row and measure.metric in row
+        for run, row in sample.runs.observed(**side)
+        if claim.measure and claim.measure.metric in row
+        for reached in ([row["steady"]] if "steady" in row else _steady(run))
     ]
-    drifting = sum(not reached for reached in of)
-    return Doubted(f"{drifting} of {len(of)} windows were not steady") if drifting else None
+    drifting = sum(not reached for reached in windows)
+    if not drifting:
+        return None
+    return Doubted(
+        f"not steady: {drifting} of {len(windows)} windows", EVERY, "windows that are steady"
+    )
+
+
+def _steady(run: Run) -> list[Level]:
+    return [row["steady"] for row in run.observations if "steady" in row]
 
 
 def kernel_share(**within: Any) -> Doubt:
@@ -309,7 +546,9 @@ def kernel_share(**within: Any) -> Doubt:
             return None
         return Doubted(
             f"equal runs of {arm} spent {low:.0%} to {high:.0%} of the CPU time in the kernel, "
-            "which no factor explains"
+            "which no factor explains",
+            EVERY,
+            "runs that cost the kernel alike",
         )
 
     return doubt

@@ -118,7 +118,7 @@ class Verdicts:
         decided = [of for of in rows.values() if any(v.verdict in _COLOURS for v in of)]
         open_ = [of for of in rows.values() if not any(v.verdict in _COLOURS for v in of)]
         table = self._table(decided) if decided else ""
-        return table + _folded(open_, self._table(open_, why=True))
+        return table + _folded(open_, self._table(open_, why=True)) + _sources(self.found)
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
         head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)
@@ -151,6 +151,21 @@ def _folded(rows: Sequence[Any], table: str) -> str:
     return f"<details><summary>{words}</summary>{table}</details>"
 
 
+def _sources(found: Sequence[Verdict]) -> str:
+    """Return what the originals state, folded; claims that rest on the same words together."""
+    by_words: dict[str, list[str]] = {}
+    for v in found:
+        if v.source:
+            by_words.setdefault(v.source, []).append(v.claim)
+    if not by_words:
+        return ""
+    lines = "".join(
+        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt><dd>{html.escape(words)}</dd>"
+        for words, names in by_words.items()
+    )
+    return f"<details><summary>What the originals state</summary><dl>{lines}</dl></details>"
+
+
 def _cell(v: Verdict) -> str:
     colour = _COLOURS.get(v.verdict, _QUIET)
     care = f' <span title="{html.escape(v.caveat)}">†</span>' if v.caveat else ""
@@ -161,20 +176,15 @@ def _cell(v: Verdict) -> str:
 
 def _measured(v: Verdict) -> str:
     if v.estimate is None:
-        return ""
+        return "" if v.low is None else f"at least {number(v.low)}"
+    if v.low is not None and v.high is None:
+        return f"{number(v.estimate)} (at least {number(v.low)})"
     low, high = (v.estimate if end is None else end for end in (v.low, v.high))
     return interval_text(stats.Interval(v.estimate, low, high, v.n))
 
 
 def _decider(of: Sequence[Verdict]) -> str:
-    said = []
-    for v in of:
-        if v.verdict == "not-run":
-            said.append(v.reason)
-        elif v.blocks_needed:
-            said.append(f"about {v.blocks_needed} blocks on {v.server}")
-        else:
-            said.append(f"steadier runs on {v.server}: more blocks alone would not do")
+    said = (f"on {v.server} {v.needs}" if v.needs else v.reason for v in of)
     return "; ".join(dict.fromkeys(said))
 
 

@@ -151,12 +151,19 @@ def compressed_insert(body: Body) -> Body:
     return _upgraded(body, factors, _grown(body["metrics"]), conditions)
 
 
+def _with_operations(curve: Body) -> Body:
+    return {**curve, "operations_per_s": curve["reads_per_s"] + curve["writes_per_s"]}
+
+
 def _grown(metrics: Body) -> Rows:
     for place in range(len(metrics["curve_per_s"])):
         curve = {name: metrics[f"curve_{name}"][place] for name in _CURVE}
-        yield {"mrows": (place + 1) * _BIN_MROWS, **curve}
+        yield {"mrows": (place + 1) * _BIN_MROWS, **_with_operations(curve)}
     for span in _SPANS:
         names = [name for name in _CURVE if f"{span}_{name}" in metrics]
-        yield {"span": span, **{name: metrics[f"{span}_{name}"] for name in names}}
+        yield {
+            "span": span,
+            **_with_operations({name: metrics[f"{span}_{name}"] for name in names}),
+        }
     parts = {f"{part}_{name}" for part, name in product(("curve", *_SPANS), _CURVE)}
     yield {name: value for name, value in metrics.items() if name not in parts}

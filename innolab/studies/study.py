@@ -16,7 +16,8 @@ from innolab.analysis import verdicts
 from innolab.analysis.checks import CHECKS, Check, Evidence, judge
 from innolab.analysis.claims import Claim, Published, claims_of, published_of
 from innolab.analysis.consistency import Asked, Bound
-from innolab.analysis.verdicts import Doubt, Verdict
+from innolab.analysis.stats import LEVEL
+from innolab.analysis.verdicts import Doubt, FailedControl, Verdict
 from innolab.base.errors import InnolabError, InputError
 from innolab.loads.trial import Bench
 from innolab.mysql.builds import Build
@@ -344,17 +345,34 @@ class Study:
         """Return the published figures by id."""
         return published_of(self.papers.published)
 
-    def verdicts(self, chosen: Plan, runs: RunSet) -> list[Verdict]:
-        """Return every claim's verdict on every server of a plan."""
+    def verdicts(
+        self,
+        chosen: Plan,
+        runs: RunSet,
+        *,
+        failed_controls: Sequence[FailedControl] = (),
+        level: float = LEVEL,
+        looks: int = 1,
+    ) -> list[Verdict]:
+        """Return every claim's verdict on every server of a plan.
+
+        Parameters
+        ----------
+        failed_controls, level, looks : as `innolab.analysis.verdicts.verdicts`
+        """
         return verdicts.verdicts(
             self.claims(),
             self.published(),
             runs,
             chosen.builds,
             declared=self.variables,
+            units=self.metrics,
             doubts=self.doubts,
             unavailable=chosen.unavailable,
             missing_devices=chosen.missing_devices,
+            failed_controls=failed_controls,
+            level=level,
+            looks=looks,
         )
 
     def needs(self, parameters: Parameters) -> Needs:

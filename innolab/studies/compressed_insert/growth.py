@@ -37,7 +37,7 @@ Bins = dict[str, list[float]]
 METRICS = {
     **dict.fromkeys(["per_s"], "rows/s"),
     **dict.fromkeys(["read_bytes_per_s", "written_bytes_per_s"], "bytes/s"),
-    **dict.fromkeys(["reads_per_s", "writes_per_s"], "1/s"),
+    **dict.fromkeys(["reads_per_s", "writes_per_s", "operations_per_s"], "1/s"),
     **dict.fromkeys(_SHARES, "share of all processors"),
     "dirty_pages": "pages",
     "checkpoint_age_bytes": "bytes",
@@ -106,8 +106,11 @@ def _span(bins: Bins, ends_mrows: tuple[int, int]) -> Bins:
 
 def _curve(bins: Bins) -> Bins:
     """Return rates a second and shares of all processors' time, bin by bin."""
+    rates = {name: _over(bins[counter], bins["t_s"]) for name, counter in _RATES.items()}
+    both = zip(rates["reads_per_s"], rates["writes_per_s"], strict=True)
     return {
-        **{name: _over(bins[counter], bins["t_s"]) for name, counter in _RATES.items()},
+        **rates,
+        "operations_per_s": [reads + writes for reads, writes in both],
         **{name: _over(bins[counter], bins["host_total_s"]) for name, counter in _SHARES.items()},
     }
 

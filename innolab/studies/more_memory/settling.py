@@ -37,6 +37,7 @@ def unsettled(sample: Sample) -> Doubted | None:
             return Doubted(
                 f"the pool of {arm_text(run)} had not settled: it read {found:.2g} pages a "
                 f"transaction, where {settled:.2g} would miss once it has learnt which are wanted",
-                contradicts=False,
+                bars=["contradicted"],
+                needs="a pool that has learnt",
             )
     return None
