@@ -29,7 +29,7 @@ from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure, replaying
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
-from innolab.studies import schedule
+from innolab.studies import judging, schedule
 from innolab.studies.study import Study
 
 table, prose = Table, Prose
@@ -139,7 +139,7 @@ class Book:
 
     def verdicts(self) -> Verdicts:
         """Return every claim's verdict on every server, and keep them as verdicts.json."""
-        found = self.study.verdicts(self.plan, self.runs)
+        found = judging.verdicts(self.study, self.plan, self.runs)
         body = [verdict.model_dump() for verdict in found]
         files.write(self.folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
         return Verdicts(found)

@@ -6,6 +6,7 @@ where blocks look disturbed, as a tenth of all samples do by chance: its power w
 lower for a claim with one bound, up to 0.09 lower for one with two.
 """
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -104,5 +105,11 @@ def blocks_for(
     >>> blocks_for(0.1, 1.0, math.inf, 1.2)
     5
     """
-    enough = (n for n in range(least, MOST_BLOCKS + 1))
-    return next((n for n in enough if power(spread, n, low, high, truth, level) >= wanted), None)
+    blocks = range(least, MOST_BLOCKS + 1)
+
+    def is_enough(n: int) -> bool:
+        return power(spread, n, low, high, truth, level) >= wanted
+
+    # More blocks never have less power.
+    place = bisect.bisect_left(blocks, True, key=is_enough)
+    return blocks[place] if place < len(blocks) else None

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from innolab.analysis import censored, stats
+from innolab.analysis import censored, power, stats
 from innolab.analysis.claims import (
     Claim,
     Comparison,
@@ -21,8 +21,9 @@ from innolab.record.run import Level, Run
 from innolab.record.runs import RunSet
 
 _DIGITS = 6
-# More blocks than these nobody waits for: another arm or a longer window is needed instead.
-_MOST_BLOCKS = 200
+# How far beyond its bound the truth is taken to lie where a claim names no value: a tenth, which is
+# what "about" means in this collection.
+_NAMED = 1.1
 # Runs with O_DIRECT, which need little new memory, differ by 0.07 on a host where others differ by
 # 0.4. Set after seeing those runs; it can only keep a verdict from being decided.
 KERNEL_SHARE_SPREAD_DOUBTED = 0.15
@@ -129,6 +130,7 @@ class _Finding(NamedTuple):
     reason: str
     blocks_needed: int | None = None
     needs: str | None = None
+    power: float | None = None
 
 
 def verdicts(
@@ -193,6 +195,7 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
         low=_rounded(found.interval.low),
         high=_rounded(found.interval.high),
         n=found.interval.n,
+        power=found.power and round(found.power, 2),
         reason=found.reason,
         caveat="; ".join(cares) if cares and found.outcome in DECIDED else None,
         blocks_needed=found.blocks_needed,
@@ -207,15 +210,15 @@ def _doubted(found: _Finding, doubted: Sequence[Doubted]) -> _Finding:
         return found
     says = "; ".join(doubt.says for doubt in barring)
     needs = "; ".join(doubt.needs for doubt in barring if doubt.needs)
-    return _Finding(
-        found.interval, "inconclusive", f"{says}; otherwise: {found.reason}", None, needs or says
-    )
+    reason = f"{says}; otherwise: {found.reason}"
+    return _Finding(found.interval, "inconclusive", reason, None, needs or says, found.power)
 
 
 def _withheld(found: _Finding, failed: Sequence[FailedControl]) -> _Finding:
     if not failed:
         return found
-    return _Finding(found.interval, "withheld", "; ".join(control.says for control in failed))
+    says = "; ".join(control.says for control in failed)
+    return _Finding(found.interval, "withheld", says, power=found.power)
 
 
 def _concerned(
@@ -268,23 +271,22 @@ def decide(
 
 
 def blocks_needed(interval: stats.Interval, low: float, high: float) -> int | None:
-    """Return how many blocks would move an interval off the nearest bound, at the same spread.
+    """Return how many blocks would move a mean's interval off the nearest bound, at its spread.
 
-    On logarithms where all is positive, as the interval was made. None where it has no width to
-    judge by, or the estimate lies so near a bound that no such number helps.
+    None where it has no width to judge by, or the estimate lies so near a bound that no such
+    number helps.
 
     >>> from innolab.analysis.stats import Interval
-    >>> blocks_needed(Interval(1.5, 0.9, 2.5, 3), 1.0, float("inf"))
+    >>> blocks_needed(Interval(0.5, 0.1, 0.9, 3), 0.8, float("inf"))
     4
     """
     ends = [bound for bound in (low, high) if math.isfinite(bound)]
     if interval.n < 2 or not interval.low < interval.estimate < interval.high:
         return None
-    scale = math.log if min(interval.low, interval.estimate, *ends) > 0 else float
-    distance = min(abs(scale(interval.estimate) - scale(bound)) for bound in ends)
-    half = (scale(interval.high) - scale(interval.low)) / 2
+    distance = min(abs(interval.estimate - bound) for bound in ends)
+    half = (interval.high - interval.low) / 2
     spread = half * math.sqrt(interval.n) / stats.student_quantile(interval.level, interval.n - 1)
-    for n in range(interval.n + 1, _MOST_BLOCKS + 1):
+    for n in range(interval.n + 1, power.MOST_BLOCKS + 1):
         if spread * stats.student_quantile(interval.level, n - 1) / math.sqrt(n) < distance:
             return n
     return None
@@ -305,7 +307,8 @@ def _found(claim: Claim, holds: Holds, runs: RunSet, by: _Judging) -> _Finding |
             nothing = stats.Interval(math.nan, math.nan, math.nan, len(top), by.level)
             says = f"{measure.metric} is 0 in a run, which leaves no ratio"
             return _Finding(nothing, "inconclusive", says, None, "runs in which it is not 0")
-        return _by_interval(stats.paired_ratio(top, bottom, by.level), low, high, claimed)
+        ratios = [a / b for a, b in zip(top, bottom, strict=True)]
+        return _by_logs(ratios, low, high, claimed, published, by.level)
     by_block = [runs.values(measure.metric, **side) for side in sides]
     values = [list(of.values()) for of in by_block]
     if not all(values):
@@ -317,8 +320,13 @@ def _found(claim: Claim, holds: Holds, runs: RunSet, by: _Judging) -> _Finding |
         found = [bool(known[block]) for block in by_block[0]]
         if not all(found):
             return _by_censored(values[0], found, (low, high), claimed, by.level)
-    interval = mean(values[0], by.units.get(measure.metric, ""), by.level)
-    return _by_interval(interval, low, high, claimed)
+    if _is_share(by.units.get(measure.metric, "")) or min(values[0]) <= 0:
+        return _by_interval(mean(values[0], by.units[measure.metric], by.level), low, high, claimed)
+    return _by_logs(values[0], low, high, claimed, published, by.level)
+
+
+def _is_share(unit: str) -> bool:
+    return unit.startswith("share")
 
 
 def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stats.Interval:
@@ -332,30 +340,70 @@ def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stat
     >>> mean([0.82, 2.98, 0.82], "data over pool").low > 0
     True
     """
-    is_share = unit.startswith("share")
-    if not is_share and min(values) > 0:
-        return stats.geometric_mean(values, level)
-    found = stats.arithmetic_mean(values, level)
+    if not _is_share(unit) and min(values) > 0:
+        return stats.robust_ratio(values, [1.0] * len(values), level)
+    found = stats.robust_mean(values, level)
     low, high = found.low, found.high
     if min(values) >= 0:
         low = max(low, 0.0)
-    if is_share and max(values) <= 1:
+    if _is_share(unit) and max(values) <= 1:
         high = min(high, 1.0)
     return found._replace(low=low, high=high)
 
 
+def _by_logs(
+    values: Sequence[float],
+    low: float,
+    high: float,
+    claimed: str,
+    published: float | None,
+    level: float,
+) -> _Finding:
+    """Judge values whose noise is multiplicative: a ratio in each block, or a positive metric."""
+    ones = [1.0] * len(values)
+    interval = stats.robust_ratio(values, ones, level)
+    outcome, reason = decide(interval, low, high, claimed)
+    n, spread = interval.n, power.spread(values, ones)
+    if n < 2:
+        return _Finding(interval, outcome, reason, None, "more blocks")
+    named = _named(low, high, published)
+    found = None if named is None else power.power(spread, n, low, high, named, level)
+    if outcome in DECIDED:
+        return _Finding(interval, outcome, reason, power=found)
+    blocks = power.blocks_for(spread, low, high, interval.estimate, level=level, least=n + 1)
+    return _Finding(interval, outcome, reason, blocks, _needs(blocks), found)
+
+
+def _named(low: float, high: float, published: float | None) -> float | None:
+    """Return the value that a claim names: the published one, else one within its bounds.
+
+    >>> _named(1.1, math.inf, 2.6), round(_named(1.0, math.inf, None), 3)
+    (2.6, 1.1)
+    """
+    if published is not None and low < published < high:
+        return published
+    if low > 0 and math.isfinite(high):
+        return math.sqrt(low * high)
+    if low > 0:
+        return low * _NAMED
+    return high / _NAMED if 0 < high < math.inf else None
+
+
 def _by_interval(interval: stats.Interval, low: float, high: float, claimed: str) -> _Finding:
+    """Judge a mean on the plain scale."""
     outcome, reason = decide(interval, low, high, claimed)
     if outcome in DECIDED:
         return _Finding(interval, outcome, reason)
-    blocks = blocks_needed(interval, low, high)
     if math.isnan(interval.low):
-        needs = "more blocks"
-    elif blocks:
-        needs = f"about {blocks} blocks"
-    else:
-        needs = "steadier runs: more blocks alone would not do"
-    return _Finding(interval, outcome, reason, blocks, needs)
+        return _Finding(interval, outcome, reason, None, "more blocks")
+    blocks = blocks_needed(interval, low, high)
+    return _Finding(interval, outcome, reason, blocks, _needs(blocks))
+
+
+def _needs(blocks: int | None) -> str:
+    if blocks is None:
+        return "steadier runs: more blocks alone would not do"
+    return f"about {blocks} blocks"
 
 
 def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> _Finding:

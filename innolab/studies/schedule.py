@@ -11,6 +11,7 @@ from innolab.analysis.claims import Where
 from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
+from innolab.studies import judging
 from innolab.studies.study import Study, Trial
 
 
@@ -56,7 +57,7 @@ def _undecided(study: Study, chosen: Plan, runs: RunSet) -> list[tuple[str, Wher
     sides = {claim.id: claim.sides for claim in study.claims()}
     return [
         (verdict.server, side)
-        for verdict in study.verdicts(chosen, runs)
+        for verdict in judging.verdicts(study, chosen, runs)
         if verdict.verdict in ("inconclusive", "withheld")
         for side in sides[verdict.claim]
     ]

@@ -345,7 +345,7 @@ class Study:
         """Return the published figures by id."""
         return published_of(self.papers.published)
 
-    def verdicts(
+    def look(
         self,
         chosen: Plan,
         runs: RunSet,
@@ -354,7 +354,9 @@ class Study:
         level: float = LEVEL,
         looks: int = 1,
     ) -> list[Verdict]:
-        """Return every claim's verdict on every server of a plan.
+        """Return every claim's verdict on every server of a plan, at one look.
+
+        See `innolab.studies.judging` for the looks that a plan has.
 
         Parameters
         ----------
