@@ -1,6 +1,6 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,14 @@ from innolab.record.run import Level
 _END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
+# Shorter spans would show the bursts of 0.1 s in which the kernel deals out a limit.
+_SECOND_S = 1.0
+_DEVICE = {
+    "reads_per_s": "device_reads",
+    "writes_per_s": "device_writes",
+    "read_bytes_per_s": "device_read_bytes",
+    "written_bytes_per_s": "device_written_bytes",
+}
 # sysbench ends a window up to a tenth early where its last transactions do.
 _LEAST_OF_WINDOW = 0.9
 
@@ -96,13 +104,16 @@ def measure(
             # The samples of the series that the metrics follow from.
             "from_s": window.from_s,
             "to_s": window.to_s,
+            **window.traffic,
         },
     )
-    bench.note_row("loads", {"label": label, "within": levels, **window.lines})
+    lines = {"window_s": times.window_s, **window.lines}
+    bench.note_row("loads", {"label": label, "within": levels, **lines})
     return {**levels, **window.metrics, "steady": int(reached)}
 
 
-CHECKS = (*LOAD_CHECKS, "steady state")
+CHECKS = (*LOAD_CHECKS, "steady state", "transactions a window", "overrun", "redo come round",
+          "cap in force")  # fmt: skip
 # The units of a window's metrics.
 METRICS = {
     "tps": "1/s",
@@ -169,13 +180,17 @@ def learn(
 
 
 class _Window(NamedTuple):
-    """A window's metrics, its drifts, sysbench's own lines, and the samples at its two ends."""
+    """A window's metrics, its drifts, sysbench's own lines, and the samples at its two ends.
+
+    `traffic` is what the device and the redo log took meanwhile.
+    """
 
     metrics: dict[str, Any]
     drifts: list[steady_state.Drift]
     lines: dict[str, Any]
     from_s: float
     to_s: float
+    traffic: dict[str, Any]
 
 
 def _window(
@@ -190,6 +205,7 @@ def _window(
     # Before, sysbench starts, for seconds where it opens many connections to a slow host; after, it
     # ends. Those moments would pass for a drift.
     end_s = to_s - _END_S
+    whole = bench.sampler.between(from_s, to_s)
     samples = bench.sampler.between(max(from_s + _END_S, end_s - times.window_s), end_s)
     shares = _shares(samples)
     if len(samples) < steady_state.LEAST_SAMPLES:
@@ -206,6 +222,7 @@ def _window(
         "distribution": workload.distribution,
         "threads": workload.threads,
         "transactions": load.result.transactions,
+        "seconds": load.result.seconds,
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
         "reconnects": load.result.reconnects,
@@ -219,7 +236,52 @@ def _window(
         **shares,
         "generator_share": lines["cpu_share"],
     }
-    return _Window(metrics, drifts, lines, from_s, to_s)
+    redo = {
+        # Since the server started, which is where its counter begins.
+        "redo_before_bytes": before["redo_bytes"],
+        "redo_bytes": after["redo_bytes"] - before["redo_bytes"],
+        "redo_log_bytes": redo_bytes,
+    }
+    return _Window(metrics, drifts, lines, from_s, to_s, {**redo, **device_rates(whole)})
+
+
+def device_rates(samples: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """Return what a device did in a second: over all samples, and `most` in the busiest second.
+
+    Nothing where the kernel keeps no counters of the device.
+
+    >>> rows = [{"t_s": t, **dict.fromkeys(_DEVICE.values(), t * 5)} for t in (0.0, 1.0, 2.0)]
+    >>> device_rates(rows)["reads_per_s"], device_rates(rows)["most"]["writes_per_s"]
+    (5.0, 5.0)
+    """
+    if len(samples) < 2 or not set(_DEVICE.values()) <= samples[0].keys():
+        return {}
+    pairs = list(_second_apart(samples)) or [(samples[0], samples[-1])]
+    return {
+        **_rates(samples[0], samples[-1]),
+        "most": {name: max(_rates(first, last)[name] for first, last in pairs) for name in _DEVICE},
+    }
+
+
+def _second_apart(
+    samples: Sequence[Mapping[str, float]],
+) -> Iterator[tuple[Mapping[str, float], Mapping[str, float]]]:
+    """Yield each sample with the first one that is at least a second later."""
+    later = 0
+    for sample in samples:
+        while later < len(samples) and samples[later]["t_s"] < sample["t_s"] + _SECOND_S:
+            later += 1
+        if later == len(samples):
+            return
+        yield sample, samples[later]
+
+
+def _rates(first: Mapping[str, float], last: Mapping[str, float]) -> dict[str, float]:
+    span_s = last["t_s"] - first["t_s"]
+    return {
+        name: round((last[counter] - first[counter]) / span_s, 1)
+        for name, counter in _DEVICE.items()
+    }
 
 
 def _shares(samples: list[dict[str, float]]) -> dict[str, float]:

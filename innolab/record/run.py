@@ -18,9 +18,13 @@ Factors = dict[str, Level]
 Observation = dict[str, Level]
 
 
-def trial_key(block: int, factors: Mapping[str, Level]) -> str:
-    """Return the identity of a trial: its block and its levels, in the order of their names."""
-    return json.dumps([block, dict(sorted(factors.items()))], separators=(",", ":"))
+def trial_key(block: int, factors: Mapping[str, Level], *, twin: bool = False) -> str:
+    """Return the identity of a trial: its block and its levels, in the order of their names.
+
+    A twin is the second measurement of an arm in its block.
+    """
+    of = [block, dict(sorted(factors.items())), *(["twin"] if twin else [])]
+    return json.dumps(of, separators=(",", ":"))
 
 
 class Check(BaseModel):
@@ -63,7 +67,11 @@ class _Conditions(BaseModel):
 
 
 class Run(BaseModel):
-    """One recorded trial, failed ones included. A line of runs.jsonl."""
+    """One recorded trial, failed ones included. A line of runs.jsonl.
+
+    `twin` marks the second measurement of an arm in its block, which is compared with the first to
+    see what nothing but chance makes of the same arm.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -74,6 +82,7 @@ class Run(BaseModel):
     trial: int = Field(ge=0)
     block: int = Field(ge=0)
     factors: Factors
+    twin: bool = False
     observations: list[Observation]
     conditions: dict[str, Any]
     checks: list[Check]
@@ -106,7 +115,7 @@ class Run(BaseModel):
     @cached_property
     def key(self) -> str:
         """Return the identity of the trial that this run records."""
-        return trial_key(self.block, self.factors)
+        return trial_key(self.block, self.factors, twin=self.twin)
 
     @cached_property
     def valid(self) -> bool:

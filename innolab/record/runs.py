@@ -88,12 +88,13 @@ class RunSet:
         """Yield each run and observation at some levels of factors and within-factors.
 
         An observation that has a within-factor which is not named is another quantity: what one
-        instance of a pool read is no part of what a pass read.
+        instance of a pool read is no part of what a pass read. Twins are left out: an arm would
+        have two values in a block.
         """
         within = {name: level for name, level in where.items() if name in self.within}
         factors = {name: level for name, level in where.items() if name not in self.within}
         for run in self.runs:
-            if factors.items() <= run.factors.items():
+            if not run.twin and factors.items() <= run.factors.items():
                 for row in run.observations:
                     if {k: v for k, v in row.items() if k in self.within} == within:
                         yield run, row
@@ -123,7 +124,7 @@ class RunSet:
         return [top[b] for b in blocks], [bottom[b] for b in blocks]
 
     def frame(self, *within: str) -> "pd.DataFrame":
-        """Return a row an observation that has exactly these within-factors.
+        """Return a row an observation that has exactly these within-factors, twins left out.
 
         Columns: trial, block (from 1), valid, the factors, the within-factors, the metrics.
         """
@@ -132,6 +133,7 @@ class RunSet:
         return pd.DataFrame(
             {"trial": run.trial, "block": run.block + 1, "valid": run.valid, **run.factors, **row}
             for run in self.runs
+            if not run.twin
             for row in run.observations
             if self.within & row.keys() == set(within)
         )
