@@ -77,7 +77,7 @@ def made_observations(instances: int = 1) -> list[dict[str, Any]]:
         "rows_per_s": 5e6,
         "cpu_s": 2.0,
         "kernel_cpu_s": 0.5,
-        "read_bytes": 10,
+        "read_bytes": 84_418 * 16384,
         "pages_read": 84_418,
     }
     second = {
@@ -141,8 +141,8 @@ def made_conditions() -> dict[str, Any]:
             },
             "emulated": {"backing": "memory"},
         },
-        "loads": [{"label": "read_only", "errors": 0, "reconnects": 0, "cpu_share": 0.2}],
-        "steady": [{"label": "read_only", "reached": True, "waited_s": 2, "drifts": {"tps": 0.01}}],
+        "loads": [made_load()],
+        "steady": [made_window()],
         "table": {
             "format": "compressed",
             "key_block_kib": 4,
@@ -158,9 +158,70 @@ def made_conditions() -> dict[str, Any]:
             ],
         },
         "pieces": {"resumed_at_rows": 0, "again": ""},
-        "usage": {"swapped_pages": 0, "steal_share": 0.0, "others_share": 0.0},
+        "usage": made_usage(),
+        "predecessor": None,
+        "memory_held_bytes": 2**30,
+        "probe": {
+            "cpu_ops_per_s": 3000.0,
+            "cpus_ops_per_s": 5000.0,
+            "memory_bytes_per_s": 8e9,
+            "disk_reads_per_s": 6000.0,
+        },
         "error_log": {"errors": [], "warnings": []},
         "time_s": {"measured passes": 3.0},
+    }
+
+
+def made_load(**changes: Any) -> dict[str, Any]:
+    """Return what is recorded of a window of a load."""
+    return {
+        "label": "read_only",
+        "errors": 0,
+        "reconnects": 0,
+        "cpu_share": 0.2,
+        "threads": 16,
+        "transactions": 3000,
+        "window_s": 30,
+        "seconds": 30.1,
+        "intervals": [{"t_s": float(t), "tps": 100.0} for t in range(1, 31)],
+        **changes,
+    }
+
+
+def made_window(**changes: Any) -> dict[str, Any]:
+    """Return what is recorded of how steady a window was, and of its device and redo log."""
+    rates = {
+        "reads_per_s": 1500.0,
+        "writes_per_s": 700.0,
+        "read_bytes_per_s": 1500.0 * 16384,
+        "written_bytes_per_s": 700.0 * 16384,
+    }
+    return {
+        "label": "read_only",
+        "reached": True,
+        "waited_s": 2,
+        "drifts": {"tps": 0.01, "checkpoint_age_bytes": 0.0},
+        "redo_before_bytes": 2**25,
+        "redo_bytes": 2**23,
+        "redo_log_bytes": 2**24,
+        **rates,
+        "most": {name: 1.05 * rate for name, rate in rates.items()},
+        **changes,
+    }
+
+
+def made_usage(**changes: float) -> dict[str, float]:
+    """Return what is recorded of what else a host did."""
+    return {
+        "swapped_pages": 0,
+        "steal_share": 0.0,
+        "others_share": 0.0,
+        "others_cpus": 0.0,
+        "watched_s": 10.0,
+        "device_bytes": 10**9,
+        "foreign_read_bytes": 0,
+        "foreign_written_bytes": 10**7,
+        **changes,
     }
 
 

@@ -3,21 +3,36 @@
 from typing import Any
 
 import pytest
-from conftest import made_conditions, made_observations, made_run, made_variables, planned
+from conftest import (
+    made_conditions,
+    made_load,
+    made_observations,
+    made_run,
+    made_usage,
+    made_variables,
+    made_window,
+    planned,
+)
 
 from innolab import studies
 from innolab.analysis import checks
+from innolab.loads import windows
 from innolab.studies.multi_buffer_pool.study import ROWS_PER_S_FLOOR
 from innolab.studies.study import Study
 
-_UNSTEADY = [{"label": "x", "reached": False, "waited_s": 2, "drifts": {"tps": -0.3}}]
+_UNSTEADY = [made_window(reached=False, drifts={"tps": -0.3, "checkpoint_age_bytes": 0.0})]
+# Half a log before the window, and an age that grows by all that is written.
+_FRESH_LOG = made_window(
+    redo_before_bytes=2**23, redo_bytes=2**23, drifts={"checkpoint_age_bytes": 0.25}
+)
 # Shared checks, and those that only one study has.
 CHECKS = {
     **checks.CHECKS,
     **{k: v for name in studies.names() for k, v in studies.find(name).own_checks.items()},
 }
 # What these find is a doubt to be told, not a reason to drop the run.
-_WARNINGS = {"load without errors", "steady state", "array as its formula", "in one piece"}
+_WARNINGS = {"load without errors", "steady state", "array as its formula", "in one piece",
+             "transactions a window", "redo come round"}  # fmt: skip
 
 
 def _device(**changes: float) -> dict[str, Any]:
@@ -42,10 +57,6 @@ def _array(calibration: dict[str, float], **changes: Any) -> dict[str, Any]:
     }
 
 
-def _load(**changes: float) -> list[dict[str, Any]]:
-    return [{**made_conditions()["loads"][0], **changes}]
-
-
 def _table(row_format: str) -> dict[str, Any]:
     table = made_conditions()["table"]
     return {**table, "partitions": [{**p, "row_format": row_format} for p in table["partitions"]]}
@@ -53,7 +64,10 @@ def _table(row_format: str) -> dict[str, Any]:
 
 _FAULTS: dict[str, tuple[str, Any]] = {
     "debug build": ("conditions", {"build": {"debug": True}}),
-    "rows per second": ("observations", [{"pass": 1, "cpu_s": 57.0}]),
+    "rows per second": (
+        "observations",
+        [{**row, "cpu_s": 57.0} for row in made_observations()[:2]],
+    ),
     "pool not preloaded": ("variables", {"innodb_buffer_pool_load_at_startup": "ON"}),
     "cold": ("conditions", {"resident_pages_before_start": 1}),
     "effective settings": ("variables", {"innodb_buffer_pool_size": "5"}),
@@ -64,15 +78,26 @@ _FAULTS: dict[str, tuple[str, Any]] = {
     "array as its formula": ("conditions", {"device": _array({"write_per_s": 600.0})}),
     "row format as asked": ("conditions", {"table": _table("compact")}),
     "in one piece": ("conditions", {"pieces": {"resumed_at_rows": 5, "deleted_rows": 1}}),
-    "load without errors": ("conditions", {"loads": _load(errors=1)}),
-    "load generator idle enough": ("conditions", {"loads": _load(cpu_share=0.6)}),
+    "load without errors": ("conditions", {"loads": [made_load(errors=1)]}),
+    "load generator idle enough": ("conditions", {"loads": [made_load(cpu_share=0.6)]}),
     "steady state": ("conditions", {"steady": _UNSTEADY}),
-    "swap": ("conditions", {"usage": {"swapped_pages": 3, "steal_share": 0, "others_share": 0}}),
-    "steal": ("conditions", {"usage": {"swapped_pages": 0, "steal_share": 0.3, "others_share": 0}}),
-    "other load": (
-        "conditions",
-        {"usage": {"swapped_pages": 0, "steal_share": 0, "others_share": 0.6}},
+    "swap": ("conditions", {"usage": made_usage(swapped_pages=3)}),
+    "steal": ("conditions", {"usage": made_usage(steal_share=0.3)}),
+    # 40 % of one of two processors.
+    "other load": ("conditions", {"usage": made_usage(others_share=0.2, others_cpus=0.4)}),
+    "foreign disk traffic": ("conditions", {"usage": made_usage(foreign_read_bytes=4 * 10**8)}),
+    "bytes really read": (
+        "observations",
+        [{**row, "read_bytes": row["read_bytes"] // 2} for row in made_observations()[:2]],
     ),
+    "kernel share": (
+        "observations",
+        [{**row, "kernel_cpu_s": 0.7 * row["cpu_s"]} for row in made_observations()[:2]],
+    ),
+    "transactions a window": ("conditions", {"loads": [made_load(transactions=319)]}),
+    "overrun": ("conditions", {"loads": [made_load(seconds=50.0)]}),
+    "redo come round": ("conditions", {"steady": [_FRESH_LOG]}),
+    "cap in force": ("conditions", {"steady": [made_window(reads_per_s=1800.0)]}),
     "error log": ("conditions", {"error_log": {"errors": ["[ERROR] x"], "warnings": []}}),
 }
 
@@ -102,6 +127,75 @@ def test_a_check_finds_its_fault_and_no_other_check_does(name: str) -> None:
     judged = _judged(*_FAULTS[name])
     assert judged.pop(name) == ("warn" if name in _WARNINGS else "invalid")
     assert set(judged.values()) == {"ok"}
+
+
+def _of(name: str, **conditions: Any) -> str:
+    return _judged("conditions", conditions)[name]
+
+
+def test_a_load_on_a_few_of_many_processors_is_no_fault() -> None:
+    host = {**made_conditions()["host"], "cores": 64}
+    usage = made_usage(others_share=0.02, others_cpus=1.28)
+    assert _of("other load", host=host, usage=usage) == "ok"
+
+
+def test_an_older_run_is_judged_by_the_share_of_all_processors_alone() -> None:
+    usage = {"swapped_pages": 0, "steal_share": 0.0, "others_share": 0.3}
+    assert _of("other load", usage=usage) == "warn"
+
+
+def test_a_little_foreign_traffic_beside_a_server_that_needs_no_disk_is_no_fault() -> None:
+    little = made_usage(device_bytes=2 * 10**6, foreign_written_bytes=10**6)
+    assert _of("foreign disk traffic", usage=little) == "ok"
+    unknown = {k: v for k, v in made_usage().items() if not k.startswith(("device", "foreign"))}
+    assert _of("foreign disk traffic", usage=unknown) == "ok"
+
+
+def test_a_window_that_overran_a_little_or_ended_without_transactions_is_a_warning() -> None:
+    assert _of("overrun", loads=[made_load(seconds=34.0)]) == "warn"
+    idle = [{"t_s": 29.0, "tps": 100.0}, {"t_s": 30.0, "tps": 0.0}]
+    assert _of("overrun", loads=[made_load(intervals=idle)]) == "warn"
+
+
+@pytest.mark.parametrize(
+    ("changes", "result"),
+    [
+        ({"redo_before_bytes": 2**24}, "ok"),
+        # Less than the log, but its age grows by a quarter of what is written: it levels off.
+        ({"redo_before_bytes": 0, "drifts": {"checkpoint_age_bytes": 0.06}}, "ok"),
+        ({"redo_before_bytes": 0, "drifts": {"checkpoint_age_bytes": 0.2}}, "warn"),
+        ({"redo_before_bytes": 0, "redo_bytes": 0}, "ok"),
+    ],
+)
+def test_a_log_has_come_round_where_it_was_full_once_or_levels_off(
+    changes: dict[str, Any], result: str
+) -> None:
+    assert _of("redo come round", steady=[made_window(**changes)]) == result
+
+
+def test_a_cap_lifted_in_mid_window_is_found_though_the_mean_is_below_it() -> None:
+    rows = [
+        {
+            "t_s": t / 4,
+            "device_reads": reads,
+            "device_read_bytes": reads * 16384,
+            "device_writes": 0.0,
+            "device_written_bytes": 0.0,
+        }
+        for t in range(121)
+        # 1,400 reads a second of 1,600 allowed; 3,000 in the last two seconds.
+        for reads in [t / 4 * 1400 + max(0.0, t / 4 - 28) * 1600]
+    ]
+    lifted = made_window(**windows.device_rates(rows))
+    assert lifted["reads_per_s"] < 1600
+    assert _of("cap in force", steady=[lifted]) == "invalid"
+    kept = made_window(**windows.device_rates(rows[:112]))
+    assert _of("cap in force", steady=[kept]) == "ok"
+
+
+def test_a_device_without_a_limit_of_ours_exceeds_none() -> None:
+    host = {**made_conditions()["device"], "name": "host"}
+    assert _of("cap in force", device=host, steady=[made_window(reads_per_s=1e6)]) == "ok"
 
 
 def test_a_debug_variable_betrays_a_build_whose_help_hides_it() -> None:

@@ -3,7 +3,7 @@
 Because they read only the record, a reviewer can run them again without the server.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,29 @@ from innolab.storage import profiles, raid
 
 STEAL_WARN, STEAL_INVALID = 0.02, 0.20
 OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
+# Of one processor. On a machine of two, another load at 40 % of one moves throughput by as much as
+# the tenth that a published "about" allows. Large machines have as many agents as processors: there
+# a share of all counts instead.
+OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE = 0.30, 0.05
+# The kernel reads whole pages of its own beside the server's, and both count at their own moments;
+# of 20 sound cold scans none read less than 1.00 of its pages from the disk.
+READ_FROM_DISK_LEAST = 0.95
+# Of a cold scan's CPU time the kernel took 12 to 47 % on a machine that was left alone, and 57 to
+# 78 % where a hypervisor had taken idle memory back. Above a half the host is measured, no server.
+KERNEL_WARN, KERNEL_INVALID = 0.50, 0.65
+# Of what the device read and wrote. A file system adds 1 to 5 % of its own to writes (measured).
+FOREIGN_WARN, FOREIGN_INVALID = 0.10, 0.30
+# Where the server hardly uses the device, the little that any host does beside it disturbs nothing.
+FOREIGN_LEAST_BYTES_PER_S = 1024**2
+# The least at which a mean of exponential times is known within half of itself: 1.96 / sqrt(20).
+TRANSACTIONS_A_THREAD = 20
+OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
+# Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
+LEVELLED_SHARE = 0.5
+# Less of the log than this in a window is no writing load.
+_WRITES_SHARE = 0.01
+# Over a window; in its busiest second the bursts count in which the kernel deals out a limit.
+CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.30
 # It shares the host's CPUs with the server, so its share is also what it takes away.
 GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
 
@@ -207,9 +230,169 @@ def _steal(evidence: Evidence) -> Finding:
 
 def _others(evidence: Evidence) -> Finding:
     """Prevents other work on this host from passing for a slow arm."""
-    share = evidence.conditions["usage"]["others_share"]
+    usage = evidence.conditions["usage"]
+    share = usage["others_share"]
     says = f"other processes used {share:.1%} of the CPUs"
+    # A run of an older innolab does not say how many processors that was.
+    most = max(OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE * evidence.conditions["host"]["cores"])
+    if usage.get("others_cpus", 0.0) > most:
+        return "invalid", f"{says}, which is {usage['others_cpus']:.2f} processors' work"
     return _graded(share, OTHERS_WARN, OTHERS_INVALID), says
+
+
+def _foreign_traffic(evidence: Evidence) -> Finding:
+    """Prevents what others read and write on the server's disk from passing for a slow arm."""
+    usage = evidence.conditions["usage"]
+    if "device_bytes" not in usage:
+        return "ok", "the kernel keeps no counters of this device"
+    foreign = usage["foreign_read_bytes"] + usage["foreign_written_bytes"]
+    share = foreign / max(usage["device_bytes"], 1)
+    per_s = foreign / max(usage["watched_s"], 1.0)
+    says = f"others than the server had {share:.1%} of the device's traffic, {per_s:,.0f} bytes/s"
+    if per_s < FOREIGN_LEAST_BYTES_PER_S:
+        return "ok", says
+    return _graded(share, FOREIGN_WARN, FOREIGN_INVALID), says
+
+
+def read_from_disk(**within: Any) -> Check:
+    """Return a check of cold work: what the server read into its pool came from the disk.
+
+    Prevents data that the page cache still held, or got back after the proof that it was empty,
+    from passing for a fast disk.
+
+    Parameters
+    ----------
+    within : the levels of within-factors at which work is cold; observations there have the metrics
+        `pages_read` and `read_bytes`
+    """
+
+    def check(evidence: Evidence) -> Finding:
+        [row] = _at(evidence, within, "pages_read")
+        wanted = row["pages_read"] * profiles.PAGE_BYTES
+        says = f"{row['read_bytes']:,} bytes came from the disk for {wanted:,} bytes of pages"
+        enough = wanted > 0 and row["read_bytes"] >= READ_FROM_DISK_LEAST * wanted
+        return ("ok" if enough else "invalid"), says
+
+    return check
+
+
+def kernel_share(**within: Any) -> Check:
+    """Return a check of cold work: the server worked, and not the kernel below it.
+
+    Prevents a host that finds memory again which a hypervisor took back from passing for a slow
+    pool.
+
+    Parameters
+    ----------
+    within : the levels of within-factors at which work is cold; observations there have the metrics
+        `cpu_s` and `kernel_cpu_s`
+    """
+
+    def check(evidence: Evidence) -> Finding:
+        [row] = _at(evidence, within, "kernel_cpu_s")
+        share = row["kernel_cpu_s"] / max(row["cpu_s"], 0.01)
+        says = f"the kernel took {share:.0%} of the CPU time of the cold work"
+        return _graded(share, KERNEL_WARN, KERNEL_INVALID), says
+
+    return check
+
+
+def _at(evidence: Evidence, within: Mapping[str, Any], metric: str) -> list[Mapping[str, Any]]:
+    rows = evidence.observations
+    return [row for row in rows if metric in row and within.items() <= row.items()]
+
+
+def _transactions(evidence: Evidence) -> Finding:
+    """Prevents a handful of transactions from passing for a rate."""
+    loads = evidence.conditions["loads"]
+    few = [
+        f"{load['transactions']:,} by {load['threads']} threads ({load['label']})"
+        for load in loads
+        if load["transactions"] < TRANSACTIONS_A_THREAD * load["threads"]
+    ]
+    if few:
+        return "warn", f"fewer than {TRANSACTIONS_A_THREAD} a thread: {'; '.join(few)}"
+    return "ok", f"at least {TRANSACTIONS_A_THREAD} transactions a thread in each window"
+
+
+def _overrun(evidence: Evidence) -> Finding:
+    """Prevents a window that waited for its last transactions from passing for one under load."""
+    loads = evidence.conditions["loads"]
+    worst = max(load["seconds"] / load["window_s"] for load in loads)
+    says = f"windows lasted {worst:.0%} of their time at most"
+    idle = [load["label"] for load in loads if _ends_idle(load)]
+    if idle and worst <= OVERRUN_INVALID:
+        return "warn", f"{says}; no transaction ended in the last second of: {', '.join(idle)}"
+    return _graded(worst, OVERRUN_WARN, OVERRUN_INVALID), says
+
+
+def _ends_idle(load: Mapping[str, Any]) -> bool:
+    return bool(load["intervals"]) and load["intervals"][-1]["tps"] == 0
+
+
+def _redo_come_round(evidence: Evidence) -> Finding:
+    """Prevents a server that may still put off flushing from passing for one that has to flush.
+
+    Until the redo log has been written once, nothing forces pages out, and its file is read from
+    the disk before each block of it is first written.
+    """
+    fresh = [
+        f"{row['redo_before_bytes']:,.0f} of {row['redo_log_bytes']:,} bytes ({row['label']})"
+        for row in evidence.conditions["steady"]
+        if not _came_round(row)
+    ]
+    if fresh:
+        return "warn", f"the redo log was written but in part before: {'; '.join(fresh)}"
+    return "ok", "the redo log had come round, or was hardly written"
+
+
+def _came_round(row: Mapping[str, Any]) -> bool:
+    """Return whether the log was full once before a window, or levelled off in it.
+
+    Without flushing, the age of the checkpoint grows by all that is written: from the mean of a
+    window's first half to that of its second, by half of it.
+    """
+    log, written = row["redo_log_bytes"], row["redo_bytes"]
+    if written < _WRITES_SHARE * log or row["redo_before_bytes"] >= log:
+        return True
+    grown = row["drifts"]["checkpoint_age_bytes"] * log
+    return bool(grown < LEVELLED_SHARE * written / 2)
+
+
+# What limits a profile's name, and what it is compared with.
+_CAPS = {
+    "reads_per_s": "read_iops",
+    "writes_per_s": "write_iops",
+    "read_bytes_per_s": "read_bytes_per_s",
+    "written_bytes_per_s": "write_bytes_per_s",
+}
+
+
+def _cap_in_force(evidence: Evidence) -> Finding:
+    """Prevents a device whose limit was lifted meanwhile from passing for the one it stands for."""
+    profile = profiles.profiles().get(evidence.conditions["device"]["name"])
+    if profile is None:
+        return "ok", "a device without a limit of ours"
+    over = [
+        f"{row['label']}: {says}"
+        for row in evidence.conditions["steady"]
+        for says in _over(row, profile)
+    ]
+    if over:
+        return "invalid", f"the device did more than {profile.name} can: {'; '.join(over)}"
+    return "ok", f"the device stayed below the limits of {profile.name}"
+
+
+def _over(row: Mapping[str, Any], profile: profiles.Profile) -> Iterator[str]:
+    """Yield where a window, or its busiest second, did more than a profile allows."""
+    for name, of in _CAPS.items():
+        limit = getattr(profile, of)
+        if limit is None:
+            continue
+        if row[name] > limit * (1 + CAP_TOLERANCE):
+            yield f"{name} {row[name]:,.0f} of {limit:,}"
+        elif row["most"][name] > limit * (1 + CAP_SECOND_TOLERANCE):
+            yield f"{name} {row['most'][name]:,.0f} of {limit:,} in one second"
 
 
 def _error_log(evidence: Evidence) -> Finding:
@@ -229,7 +412,13 @@ def _graded(share: float, warn: float, invalid: float) -> Result:
 
 # What every study checks.
 USUAL = ("debug build", "effective settings", "tables unchanged", "swap", "steal", "other load",
-         "error log")  # fmt: skip
+         "foreign disk traffic", "error log")  # fmt: skip
+
+# What innolab 0.1.0 did not check, and recorded no evidence for.
+NEWER = (
+    "foreign disk traffic", "bytes really read", "kernel share", "transactions a window", "overrun",
+    "redo come round", "cap in force",
+)  # fmt: skip
 
 LOAD_CHECKS = ("load without errors", "load generator idle enough")
 
@@ -249,6 +438,11 @@ CHECKS: dict[str, Check] = {
     "swap": _no_swap,
     "steal": _steal,
     "other load": _others,
+    "foreign disk traffic": _foreign_traffic,
+    "transactions a window": _transactions,
+    "overrun": _overrun,
+    "redo come round": _redo_come_round,
+    "cap in force": _cap_in_force,
     "error log": _error_log,
 }
 

@@ -124,7 +124,12 @@ def kernel_threads_cpu_s(host: Host) -> dict[tuple[int, int], float]:
 def memory_bytes(host: Host) -> dict[str, int]:
     """Return the lines of /proc/meminfo that matter here, in bytes."""
     lines = dict(line.split(":") for line in host.read("/proc/meminfo")[0].splitlines())
-    names = {"total": "MemTotal", "available": "MemAvailable", "swap": "SwapTotal"}
+    names = {
+        "total": "MemTotal",
+        "free": "MemFree",
+        "available": "MemAvailable",
+        "swap": "SwapTotal",
+    }
     return {ours: int(lines[theirs].split()[0]) * 1024 for ours, theirs in names.items()}
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from innolab.base.errors import InnolabError
 from innolab.hosts import observe, pagecache
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
+from innolab.hosts.memory import Memory
 from innolab.mysql.builds import Build
 from innolab.mysql.counters import Counters
 from innolab.mysql.datasets import Clone, Copy
@@ -24,6 +25,8 @@ from innolab.storage.sites import Site
 _HOSTNAME = "/proc/sys/kernel/hostname"
 # Over ssh a sample costs an emulated host a tenth of a second of its processors.
 LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
+# What a server takes beside its pool: measured up to 420 MB for MySQL 9.7 as set up here.
+_OVERHEAD_BYTES = 512 * 1024**2
 
 
 @dataclass
@@ -44,6 +47,7 @@ class Bench:
     report : folder of the report
     parameters : the study's
     seed : of the load, another for each trial of a plan
+    memory : what is held of the machine's memory, which lasts from trial to trial
     """
 
     build: Build
@@ -58,6 +62,7 @@ class Bench:
     mark: Callable[[str], None]
     parameters: Any = None
     seed: int = 0
+    memory: Memory = field(default_factory=Memory)
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -75,9 +80,11 @@ class Bench:
     def cold_server(self, settings: Settings) -> Iterator[Server]:
         """Run the block with a server that was started on data proven to be out of the page cache.
 
-        The data is shared with other trials, and proven unchanged afterwards. Records the
-        conditions of the block: settings asked for and in force, what else the host did
-        meanwhile, the series, the error log.
+        The memory that it will use is held before, so that a hypervisor which takes idle memory
+        back is not what is measured, and taken again at once when the server has ended: by then it
+        costs nothing. The data is shared with other trials, and proven unchanged afterwards.
+        Records the conditions of the block: settings asked for and in force, what else the host
+        did meanwhile, the series, the error log.
         """
         with self.clock.stage("cloning"):
             clone = self.clone(False)
@@ -85,9 +92,15 @@ class Bench:
             files = pagecache.files_under(clone.data)
             pagecache.evict(files)
             self.note("resident_pages_before_start", pagecache.resident_pages(files))
+        used = _newly_used_bytes(settings, sum(file.stat().st_size for file in files))
+        with self.clock.stage("memory"):
+            self.note("memory_held_bytes", self.memory.hold(used))
         server = self._server(clone, settings)
-        with self._running(server), self._watched(server):
+        with self.memory.yielding(), self._running(server), self._watched(server):
             yield server
+        with self.clock.stage("memory"):
+            pagecache.evict(files)
+            self.memory.hold(used)
         self._note_changes(clone, may=False)
 
     @contextlib.contextmanager
@@ -146,6 +159,7 @@ class Bench:
         period_s: float,
         heed: Callable[[dict[str, float]], None] | None = None,
     ) -> Iterator[tuple[Server, Counters]]:
+        self.memory.release()
         self.note("device", self.site.facts())
         server = self._server(copy, settings)
         with (
@@ -219,9 +233,10 @@ class Bench:
         for meter in meters[1:]:
             here = meter.read()
             usage |= {
-                name: max(usage[name], here[name]) for name in ("steal_share", "others_share")
+                name: max(usage[name], here[name])
+                for name in ("steal_share", "others_share", "others_cpus")
             }
-        self.note("usage", usage)
+        self.note("usage", usage | _device_traffic(sampler.rows))
 
     def _note_error_log(self, server: Server) -> None:
         log = anonymous(server.error_log, self.site.host).splitlines()
@@ -263,9 +278,13 @@ class _Meter:
         self._before, self._known, self._began = observe.usage(host), known_s(), time.monotonic()
 
     def read(self) -> dict[str, float]:
-        """Return pages swapped, and the shares of all CPU time stolen and used by others."""
+        """Return pages swapped, the shares of all CPU time stolen and used by others.
+
+        `others_cpus` is how many processors the others kept busy.
+        """
         after, used = observe.usage(self._host), self._known_s() - self._known
-        cpus_s = (time.monotonic() - self._began) * self._host.cores
+        took_s = time.monotonic() - self._began
+        cpus_s = took_s * self._host.cores
         now = observe.kernel_threads_cpu_s(self._host)
         used += sum(seconds - self._kernel.get(thread, 0.0) for thread, seconds in now.items())
         others = after.busy_s - self._before.busy_s - used
@@ -273,7 +292,35 @@ class _Meter:
             "swapped_pages": after.swapped_pages - self._before.swapped_pages,
             "steal_share": round((after.steal_s - self._before.steal_s) / cpus_s, 4),
             "others_share": round(max(0.0, others) / cpus_s, 4),
+            "others_cpus": round(max(0.0, others) / took_s, 4),
         }
+
+
+def _newly_used_bytes(settings: Settings, data_bytes: int) -> int:
+    """Return the memory that a cold trial touches first: its pool, and its files where cached."""
+    pool = int(settings["innodb_buffer_pool_size"])
+    cached = 0 if settings.get("innodb_flush_method") == "O_DIRECT" else data_bytes
+    return pool + cached + _OVERHEAD_BYTES
+
+
+def _device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return what others than the server read and wrote on its device, and what all did together.
+
+    From the first sample to the last. Nothing where the kernel keeps no counters of the device.
+    """
+    if not rows or "device_reads" not in rows[0]:
+        return {}
+    spent = {name: rows[-1][name] - rows[0][name] for name in rows[0]}
+    return {
+        "watched_s": round(spent["t_s"], 2),
+        "device_bytes": int(spent["device_read_bytes"] + spent["device_written_bytes"]),
+        **{
+            f"foreign_{name}_bytes": max(
+                0, int(spent[f"device_{name}_bytes"] - spent[f"mysqld_{name}_bytes"])
+            )
+            for name in ("read", "written")
+        },
+    }
 
 
 def _emulation_cpu_s(host: Host) -> float:

@@ -1,7 +1,7 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,14 @@ from innolab.record.series import Sampler
 _END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
+# Shorter spans would show the bursts of 0.1 s in which the kernel deals out a limit.
+_SECOND_S = 1.0
+_DEVICE = {
+    "reads_per_s": "device_reads",
+    "writes_per_s": "device_writes",
+    "read_bytes_per_s": "device_read_bytes",
+    "written_bytes_per_s": "device_written_bytes",
+}
 # The rate may fall a little after the step that a window's length was taken from.
 _SPARE = 1.2
 Sample = Mapping[str, float]
@@ -106,9 +114,11 @@ def measure(
             "to_s": window.to_s,
             "rate_from_s": window.rate_from_s,
             "rate_to_s": window.rate_to_s,
+            **window.traffic,
         },
     )
-    bench.note_row("loads", {"label": label, "within": levels, **window.lines})
+    lines = {"window_s": window_s, **window.lines}
+    bench.note_row("loads", {"label": label, "within": levels, **lines})
     return {**levels, **window.metrics, "steady": int(reached)}
 
 
@@ -147,7 +157,8 @@ def _long_enough(workload: Workload, times: Times, steps: Sequence[Mapping[str, 
     return max(times.window_s, min(needed_s, times.cap_s))
 
 
-CHECKS = (*LOAD_CHECKS, "steady state")
+CHECKS = (*LOAD_CHECKS, "steady state", "transactions a window", "overrun", "redo come round",
+          "cap in force")  # fmt: skip
 # The units of a window's metrics.
 METRICS = {
     "tps": "1/s",
@@ -215,7 +226,8 @@ def learn(
 class _Window(NamedTuple):
     """A window's metrics, its drifts, sysbench's own lines, and the samples that it lies between.
 
-    The rate is that between two samples within it, when sysbench neither starts nor ends.
+    The rate is that between two samples within it, when sysbench neither starts nor ends. `traffic`
+    is what the device and the redo log took meanwhile.
     """
 
     metrics: dict[str, Any]
@@ -226,6 +238,7 @@ class _Window(NamedTuple):
     to_s: float
     rate_from_s: float
     rate_to_s: float
+    traffic: dict[str, Any]
 
 
 def _window(
@@ -251,6 +264,7 @@ def _window(
         "distribution": workload.distribution,
         "threads": workload.threads,
         "transactions": done,
+        "seconds": load.result.seconds,
         "selects_a_transaction": workload.selects_a_transaction,
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
@@ -273,7 +287,54 @@ def _window(
         after["t_s"],
         samples[0]["t_s"],
         samples[-1]["t_s"],
+        {**_redo(before, after, redo_bytes), **device_rates(samples)},
     )
+
+
+def _redo(before: Sample, after: Sample, redo_bytes: int) -> dict[str, float]:
+    """Return the redo written before a window, since the server started, and within it."""
+    return {
+        "redo_before_bytes": before["redo_bytes"],
+        "redo_bytes": after["redo_bytes"] - before["redo_bytes"],
+        "redo_log_bytes": redo_bytes,
+    }
+
+
+def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return what a device did in a second: over all samples, and `most` in the busiest second.
+
+    Nothing where the kernel keeps no counters of the device.
+
+    >>> rows = [{"t_s": t, **dict.fromkeys(_DEVICE.values(), t * 5)} for t in (0.0, 1.0, 2.0)]
+    >>> device_rates(rows)["reads_per_s"], device_rates(rows)["most"]["writes_per_s"]
+    (5.0, 5.0)
+    """
+    if len(samples) < 2 or not set(_DEVICE.values()) <= samples[0].keys():
+        return {}
+    pairs = list(_second_apart(samples)) or [(samples[0], samples[-1])]
+    return {
+        **_rates(samples[0], samples[-1]),
+        "most": {name: max(_rates(first, last)[name] for first, last in pairs) for name in _DEVICE},
+    }
+
+
+def _second_apart(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """Yield each sample with the first one that is at least a second later."""
+    later = 0
+    for sample in samples:
+        while later < len(samples) and samples[later]["t_s"] < sample["t_s"] + _SECOND_S:
+            later += 1
+        if later == len(samples):
+            return
+        yield sample, samples[later]
+
+
+def _rates(first: Sample, last: Sample) -> dict[str, float]:
+    span_s = last["t_s"] - first["t_s"]
+    return {
+        name: round((last[counter] - first[counter]) / span_s, 1)
+        for name, counter in _DEVICE.items()
+    }
 
 
 def _within(

@@ -12,16 +12,17 @@ from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
-from innolab.hosts import machine, observe
+from innolab.hosts import machine, observe, probe
 from innolab.hosts.base import HostLostError
 from innolab.hosts.local import HERE
+from innolab.hosts.memory import Memory
 from innolab.loads.trial import Bench, anonymous, base_settings_file
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.record import journal
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
-from innolab.record.run import SCHEMA, Check, Observation, Run
+from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
@@ -63,6 +64,8 @@ class Session:
         self._array: Site | None = None
         self._facts: dict[str, dict[str, Any]] = {}
         self.lost = False
+        self._memory = Memory()
+        self._predecessor: Factors | None = None
         self._own_facts = own_facts()
         self.sites = Sites(
             self.folder,
@@ -81,6 +84,7 @@ class Session:
 
         Only called while holding the right to measure, so nothing in the folder is in use.
         """
+        self._memory.release()
         # A host that is lost is cleared by the next session.
         for host in self.hosts:
             with contextlib.suppress(HostLostError):
@@ -158,11 +162,15 @@ class Session:
             mark=self.progress.mark,
             parameters=self.parameters,
             seed=(self.parameters.seed + trial.position) % 2**20 * 1000,
+            memory=self._memory,
         )
+        bench.note("predecessor", self._predecessor)
+        self._predecessor = trial.factors
         started = _now()
         error = None
         rows: list[Observation] = []
         try:
+            _probe(bench)
             for row in self.study.trial(bench, Arm(**trial.factors)):
                 rows.append(self.study.observation(row))
         except (InnolabError, OSError) as failure:
@@ -247,6 +255,15 @@ class Session:
             started_at=started,
             ended_at=_now(),
         )
+
+
+def _probe(bench: Bench) -> None:
+    """Record how fast the machine is just before a trial, before any limit is set."""
+    with bench.clock.stage("probing"):
+        found, absent = probe.probe(bench.site.host, bench.site.data)
+    bench.note("probe", found)
+    if absent:
+        bench.note("probe_absent", absent)
 
 
 def _disk_full(site: Site) -> str:

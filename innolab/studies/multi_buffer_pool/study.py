@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator
 
+from innolab.analysis import checks
 from innolab.analysis.checks import USUAL, Evidence, Finding
 from innolab.analysis.verdicts import kernel_share
 from innolab.base.errors import InnolabError
@@ -126,8 +127,11 @@ STUDY = Study(
     dataset=dataset,
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "rows per second", "pool not preloaded", "cold", "full scan"),
-    own_checks={"rows per second": rows_floor},
+    checks=(*USUAL, "rows per second", "pool not preloaded", "cold", "full scan",
+            "bytes really read", "kernel share"),
+    own_checks={"rows per second": rows_floor,
+                "bytes really read": checks.read_from_disk(**{"pass": 1}),
+                "kernel share": checks.kernel_share(**{"pass": 1})},
     doubts=(kernel_share(**{"pass": 1}),),
     variables={
         "pool": {"innodb_buffer_pool_size"},

@@ -1,0 +1,275 @@
+"""Controls: what a report's own probes, twins and order say of the machine that measured it.
+
+Pure functions of recorded runs. Each knows its answer beforehand: a probe is as the last one was,
+an arm is as fast as itself, the order of the arms changes from block to block. Where the answer is
+another, the verdicts concerned are withheld: something else than the factors made a difference.
+"""
+
+import itertools
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
+
+from innolab.analysis import stats
+from innolab.analysis.verdicts import arm_text
+from innolab.record.run import Level, Run
+from innolab.record.runs import RunSet
+
+# Around the median of a report's own probes, on the logarithm: three standard deviations, of which
+# a sound machine leaves 0.3 % outside. The deviation is that of the middle half, so that a fifth of
+# disturbed trials does not widen it.
+_DEVIATIONS, _MAD_TO_DEVIATION = 3.0, 1.4826
+# Never narrower than 15 %: two probes of an idle machine differ by a tenth at times, which is what
+# a published "about" allows. Never wider than this, or a machine that always changes would have no
+# range to leave. A disk behind a hypervisor's cache differs most.
+_LEAST, _MOST = 1.15, {"disk_reads_per_s": 2.0}
+_MOST_USUAL = 1.3
+# Fewer probes have no middle half to speak of.
+_LEAST_PROBES = 5
+# Of disturbed runs in one arm, from which on intervals no longer hold their level: measured at
+# 20 % (see make evaluate), so half of it.
+_SHARE_OUT = 0.10
+_LEAST_OUT = 2
+# Half of what a published "about" allows: a difference of arms that is due to the machine, and
+# smaller, decides no such claim.
+A_A_MARGIN = 0.05
+# The chance at which equal orders are no coincidence any more.
+_ORDER_CHANCE = 0.01
+
+
+class FailedControl(NamedTuple):
+    """A control that did not give the answer known beforehand.
+
+    Attributes
+    ----------
+    server : the build whose verdicts it concerns, or None for all
+    at : the levels of factors and within-factors that it concerns; none for all
+    says : what was found, in words
+    """
+
+    server: str | None
+    at: Mapping[str, Level]
+    says: str
+
+
+class Found(NamedTuple):
+    """What the controls of a report found.
+
+    Attributes
+    ----------
+    failed : the controls that failed
+    notes : what a reader of the report should know of them, one sentence each
+    doubtful : the trials whose probes were out of range, by their numbers
+    """
+
+    failed: list[FailedControl]
+    notes: list[str]
+    doubtful: frozenset[int] = frozenset()
+
+
+def controls(
+    runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL
+) -> Found:
+    """Return what all controls of a report found.
+
+    Parameters
+    ----------
+    metrics : those that twins are compared by, with the within-factors of each
+    """
+    found = [probe_faults(runs), a_a(runs, metrics, level), order(runs)]
+    return Found(
+        [failed for one in found for failed in one.failed],
+        [note for one in found for note in one.notes],
+        frozenset().union(*(one.doubtful for one in found)),
+    )
+
+
+def probe_faults(runs: RunSet) -> Found:
+    """Return the trials before which the machine was faster or slower than before the others.
+
+    Each probe is compared with those of the same host, a disk's with those of the same device.
+    """
+    groups: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
+    for run in runs.runs:
+        for name, value in run.conditions.get("probe", {}).items():
+            if value > 0:
+                groups[name, *_place(run, name)][run.trial] = value
+    failed, notes, doubtful = [], [], set()
+    for (name, device, _), values in groups.items():
+        at = {"device": device} if device else {}
+        of = f"{name}{f' of {device}' if device else ''}"
+        if len(values) < _LEAST_PROBES:
+            notes.append(f"{len(values)} probes of {of} are too few to judge one by the others.")
+            continue
+        low, high = probe_range(name, list(values.values()))
+        out = sorted(trial for trial, value in values.items() if not low <= value <= high)
+        if not out:
+            continue
+        doubtful |= set(out)
+        says = (
+            f"{of} was out of its range ({low:,.0f} to {high:,.0f}) before {len(out)} of "
+            f"{len(values)} trials ({', '.join(map(str, out))})"
+        )
+        notes.append(f"{says}.")
+        if len(out) >= max(_LEAST_OUT, _SHARE_OUT * len(values)):
+            failed.append(FailedControl(None, at, f"the machine changed: {says}"))
+    return Found(failed, notes, frozenset(doubtful))
+
+
+def _place(run: Run, name: str) -> tuple[str, str]:
+    """Return the device that a probe is of, if it is a disk's, and the host."""
+    host = {k: v for k, v in run.conditions["host"].items() if k != "disk"}
+    device = str(run.factors.get("device", "")) if name.startswith("disk") else ""
+    return device, json.dumps(host, sort_keys=True)
+
+
+def probe_range(name: str, values: Sequence[float]) -> tuple[float, float]:
+    """Return between which values a probe is as the others are.
+
+    >>> low, high = probe_range("cpu_ops_per_s", [100.0, 101.0, 99.0, 100.0, 160.0])
+    >>> round(low), round(high)
+    (87, 115)
+    """
+    logs = [math.log(value) for value in values]
+    middle = median(logs)
+    spread = median(abs(value - middle) for value in logs) * _MAD_TO_DEVIATION * _DEVIATIONS
+    most = math.log(_MOST.get(name, _MOST_USUAL))
+    width = min(max(spread, math.log(_LEAST)), most)
+    return math.exp(middle - width), math.exp(middle + width)
+
+
+def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL) -> Found:
+    """Return where an arm and its twin, measured in the same blocks, were not alike.
+
+    The control fails where the whole interval of their ratio lies more than 5 % from 1. By chance
+    an interval excludes 1 in one of twenty cases, and seldom by as much: that is only noted.
+
+    Parameters
+    ----------
+    metrics : those that are compared, with the within-factors of each
+    """
+    failed, notes, compared, differing = [], [], 0, 0
+    for arm in _twins(runs):
+        for metric, within in metrics.items():
+            for at, of, to in _paired(arm, metric, within):
+                ratio = stats.paired_ratio(of, to, level)
+                if math.isnan(ratio.low):
+                    continue
+                compared += 1
+                differing += not ratio.low <= 1 <= ratio.high
+                if ratio.low > 1 + A_A_MARGIN or ratio.high < 1 / (1 + A_A_MARGIN):
+                    where = ", ".join(f"{name} {value}" for name, value in at.items())
+                    says = (
+                        f"an arm measured twice ({arm_text(arm[0][0])}) differed from itself in "
+                        f"{metric}{f' at {where}' if where else ''} by a factor of "
+                        f"{ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
+                    )
+                    failed.append(FailedControl(str(arm[0][0].factors["server"]), at, says))
+    if compared:
+        notes.append(
+            f"Of {compared} comparisons of an arm with itself, {differing} had an interval that "
+            f"leaves 1 out; {1 - level:.0%} of them are expected to by chance."
+        )
+    return Found(failed, notes)
+
+
+_Pairs = list[tuple[Run, Run]]
+
+
+def _twins(runs: RunSet) -> list[_Pairs]:
+    """Return each arm that has twins, as its valid runs with their twins, block by block."""
+    valid = [run for run in runs.runs if run.valid]
+    firsts = {_arm_block(run): run for run in valid if not run.twin}
+    found: dict[str, _Pairs] = defaultdict(list)
+    for run in valid:
+        if run.twin and (first := firsts.get(_arm_block(run))):
+            found[_arm(run)].append((first, run))
+    return list(found.values())
+
+
+def _paired(
+    arm: _Pairs, metric: str, within: Sequence[str]
+) -> Iterator[tuple[dict[str, Level], list[float], list[float]]]:
+    """Yield the levels of the within-factors, and a metric of the twins and of the firsts there."""
+    values: dict[str, tuple[dict[str, Level], list[float], list[float]]] = {}
+    for first, twin in arm:
+        of, to = (_by_level(run, metric, within) for run in (twin, first))
+        for key in sorted(of.keys() & to.keys()):
+            _, tops, bottoms = values.setdefault(key, (of[key][0], [], []))
+            if of[key][1] > 0 and to[key][1] > 0:
+                tops.append(of[key][1])
+                bottoms.append(to[key][1])
+    yield from (found for found in values.values() if found[1])
+
+
+def _by_level(
+    run: Run, metric: str, within: Sequence[str]
+) -> dict[str, tuple[dict[str, Level], float]]:
+    """Return a metric of a run by the levels of its within-factors; other rows are left out."""
+    found = {}
+    for row in run.observations:
+        at = {name: row[name] for name in within if name in row}
+        if metric in row and len(at) == len(within):
+            found[json.dumps(at, sort_keys=True)] = at, float(row[metric])
+    return found
+
+
+def order(runs: RunSet) -> Found:
+    """Return whether the arms ran in the same order in every block, and how even their places were.
+
+    Prevents what always comes first, or always after the same arm, from being taken for the arm.
+    """
+    blocks: dict[int, list[Run]] = defaultdict(list)
+    for run in sorted(runs.runs, key=lambda run: run.trial):
+        if not run.twin:
+            blocks[run.block].append(run)
+    orders = [[_arm(run) for run in block] for block in blocks.values()]
+    if len(orders) < 2:
+        return Found([], [])
+    chance = math.prod(_chance_of_same(one, other) for one, other in itertools.pairwise(orders))
+    notes = list(_places(orders, [run for block in blocks.values() for run in block]))
+    if 0 < chance <= _ORDER_CHANCE:
+        says = f"the arms ran in the same order in each of {len(orders)} blocks"
+        return Found([FailedControl(None, {}, says)], [*notes, f"{says[0].upper()}{says[1:]}."])
+    return Found([], notes)
+
+
+def _chance_of_same(one: Sequence[str], other: Sequence[str]) -> float:
+    """Return how likely shuffling gives two blocks the order that they have alike, or 0."""
+    common = set(one) & set(other)
+    first, second = ([arm for arm in arms if arm in common] for arms in (one, other))
+    return 1 / math.factorial(min(len(common), 20)) if first == second else 0.0
+
+
+def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[str]:
+    """Yield how far the arms' mean places lie apart, and how often one arm followed another."""
+    of: dict[str, list[float]] = defaultdict(list)
+    for arms in orders:
+        for place, arm in enumerate(arms):
+            of[arm].append(place / max(len(arms) - 1, 1))
+    means = sorted(fmean(places) for places in of.values())
+    yield (
+        f"Mean places of the {len(means)} arms within {len(orders)} blocks: {means[0]:.2f} to "
+        f"{means[-1]:.2f}, where 0 is always first and 1 always last."
+    )
+    followed: Counter[tuple[str, str]] = Counter(
+        (json.dumps(before, sort_keys=True), _arm(run))
+        for run in runs
+        if (before := run.conditions.get("predecessor"))
+    )
+    if followed:
+        yield (
+            f"No arm followed the same other one more than {max(followed.values())} times in "
+            f"{len(orders)} blocks."
+        )
+
+
+def _arm(run: Run) -> str:
+    return json.dumps(run.factors, sort_keys=True)
+
+
+def _arm_block(run: Run) -> tuple[int, str]:
+    return run.block, _arm(run)
