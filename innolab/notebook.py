@@ -10,13 +10,16 @@ from typing import Any
 import pandas as pd
 
 from innolab import studies
-from innolab.analysis import stats
+from innolab.analysis import claims, controls, stats
+from innolab.analysis.controls import Found
 from innolab.base import files
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
+from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import figures, folders, shown
 from innolab.report.figures import Figure
@@ -161,7 +164,25 @@ class Book:
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""
         absent = {**self.plan.unavailable, **self.plan.missing_devices}
-        return shown.warnings(self.runs, self._differing(), absent)
+        also = [f"{control.says}: its verdicts are withheld" for control in self._controls().failed]
+        if changed := self._registration().changed:
+            also.append(changed)
+        return shown.warnings(self.runs, self._differing(), absent, also)
+
+    def controls(self) -> Table:
+        """Return what the controls found: twins, probes and the order of the arms."""
+        return shown.controls(self._controls())
+
+    def _controls(self) -> Found:
+        return controls.controls(self.runs, self.study.compared)
+
+    def _registration(self) -> shown.Registration:
+        entries, _ = RunLog(self.folder / FILE, self.study.upgrade).entries()
+        return shown.registration(
+            [session for session, _ in runlog.by_session(entries) if session],
+            claims.sha256(self.study.papers.claims),
+            self.study.claims(),
+        )
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
@@ -187,7 +208,7 @@ class Book:
 
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
-        return shown.provenance(self.runs, self.plan.spec_sha256)
+        return shown.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
 
 
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:

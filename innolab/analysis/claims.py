@@ -1,6 +1,7 @@
 """Published figures and claims as data: read, checked against their study, one entry each."""
 
 import csv
+import datetime
 import hashlib
 import itertools
 import math
@@ -115,6 +116,7 @@ class Claim(_Part):
     ----------
     source : what the original states, in our words, and where
     care : why an estimate is to be read with care, whatever the runs say
+    changed : the day of the last change of what is judged, after a report had been measured
     absent : what it means where the arms ran, or could not, and no run has the metric
     """
 
@@ -130,6 +132,7 @@ class Claim(_Part):
     holds: Holds | None = None
     not_measured: str | None = None
     care: str | None = None
+    changed: datetime.date | None = None
     absent: str | None = None
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from innolab.analysis import stats
-from innolab.analysis.verdicts import arm_text
+from innolab.analysis.verdicts import FailedControl, arm_text
 from innolab.record.run import Level, Run
 from innolab.record.runs import RunSet
 
@@ -38,21 +38,6 @@ _LEAST_OUT = 2
 A_A_MARGIN = 0.05
 # The chance at which equal orders are no coincidence any more.
 _ORDER_CHANCE = 0.01
-
-
-class FailedControl(NamedTuple):
-    """A control that did not give the answer known beforehand.
-
-    Attributes
-    ----------
-    server : the build whose verdicts it concerns, or None for all
-    at : the levels of factors and within-factors that it concerns; none for all
-    says : what was found, in words
-    """
-
-    server: str | None
-    at: Mapping[str, Level]
-    says: str
 
 
 class Found(NamedTuple):
@@ -115,7 +100,7 @@ def probe_faults(runs: RunSet) -> Found:
         )
         notes.append(f"{says}.")
         if len(out) >= max(_LEAST_OUT, _SHARE_OUT * len(values)):
-            failed.append(FailedControl(None, at, f"the machine changed: {says}"))
+            failed.append(FailedControl(f"the machine changed: {says}", at=at))
     return Found(failed, notes, frozenset(doubtful))
 
 
@@ -167,7 +152,7 @@ def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats
                         f"{metric}{f' at {where}' if where else ''} by a factor of "
                         f"{ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
                     )
-                    failed.append(FailedControl(str(arm[0][0].factors["server"]), at, says))
+                    failed.append(FailedControl(says, str(arm[0][0].factors["server"]), at))
     if compared:
         notes.append(
             f"Of {compared} comparisons of an arm with itself, {differing} had an interval that "
@@ -233,7 +218,7 @@ def order(runs: RunSet) -> Found:
     notes = list(_places(orders, [run for block in blocks.values() for run in block]))
     if 0 < chance <= _ORDER_CHANCE:
         says = f"the arms ran in the same order in each of {len(orders)} blocks"
-        return Found([FailedControl(None, {}, says)], [*notes, f"{says[0].upper()}{says[1:]}."])
+        return Found([FailedControl(says)], [*notes, f"{says[0].upper()}{says[1:]}."])
     return Found([], notes)
 
 

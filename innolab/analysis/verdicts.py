@@ -106,7 +106,7 @@ class FailedControl(NamedTuple):
 
     says: str
     server: str | None = None
-    at: Where = {}
+    at: Mapping[str, Level] = {}
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class Bench:
         Records the conditions of the block: settings asked for and in force, what else the host
         did meanwhile, the series, the error log.
         """
+        self.note("device", self.site.facts())
         with self.clock.stage("cloning"):
             clone = self.clone(False)
         with self.clock.stage("eviction"):

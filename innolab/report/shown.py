@@ -4,12 +4,15 @@ import html
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innolab.analysis import stats
+from innolab.analysis.claims import Claim
+from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict, arm_text
 from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result
+from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import Calibration, profiles
 
@@ -188,9 +191,47 @@ def _decider(of: Sequence[Verdict]) -> str:
     return "; ".join(dict.fromkeys(said))
 
 
-def warnings(runs: RunSet, differing: Sequence[str], absent: Mapping[str, str]) -> "Alert | Prose":
+class Registration(NamedTuple):
+    """When plan and claims were registered, and what was changed since, both as sentences."""
+
+    says: str
+    changed: str | None = None
+
+
+def registration(
+    sessions: Sequence[SessionStart], digest: str, claims: Sequence[Claim]
+) -> Registration:
+    """Return what a report's sessions say of its claims, which each wrote down before it measured.
+
+    Parameters
+    ----------
+    digest : that of the claims that the verdicts are by
+    """
+    if not sessions:
+        return Registration("nothing: innolab 0.1.0 measured it, which registered no claims")
+    began = sessions[0].began_at
+    says = f"claims {sessions[0].claims_sha256[:16]} and plan {sessions[0].plan_sha256[:16]}, "
+    says += f"before the first run, on {began:%Y-%m-%d at %H:%M} UTC"
+    if {session.claims_sha256 for session in sessions} == {digest}:
+        return Registration(f"{says}; unchanged since")
+    named = {c.id: c.changed for c in claims if c.changed and c.changed >= began.date()}
+    which = ", ".join(f"{name} on {day}" for name, day in named.items())
+    changed = f"The claims were changed after they were registered on {began:%Y-%m-%d}: "
+    changed += which or "on a day that they do not name"
+    return Registration(f"{says}; changed since", changed)
+
+
+def controls(found: Found) -> Table:
+    """Return what the controls of a report found, those that failed first."""
+    failed = [{"result": "failed", "says": control.says} for control in found.failed]
+    return Table([*failed, *({"result": "noted", "says": note} for note in found.notes)])
+
+
+def warnings(
+    runs: RunSet, differing: Sequence[str], absent: Mapping[str, str], also: Sequence[str] = ()
+) -> "Alert | Prose":
     """Return what a reader must know of the runs before any figure; that all is well otherwise."""
-    said = [f"{name} did not run: {why}." for name, why in absent.items()]
+    said = [*also, *(f"{name} did not run: {why}." for name, why in absent.items())]
     if differing:
         said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
     bad = [run for run in runs.runs if not run.valid]
@@ -298,7 +339,7 @@ def _alike(differing: Sequence[str]) -> dict[str, Any]:
     return {"check": "arms alike", **counts, "worst says": says}
 
 
-def provenance(runs: RunSet, spec_sha256: str) -> Table:
+def provenance(runs: RunSet, spec_sha256: str, registered: str) -> Table:
     """Return what a reviewer needs to trace the runs: innolab's commit, times, digests."""
     commits = Counter(
         (run.conditions["innolab"]["commit"] or "unknown")[:12]
@@ -314,6 +355,7 @@ def provenance(runs: RunSet, spec_sha256: str) -> Table:
         "last ended": max(run.ended_at for run in runs.runs),
         "innolab commit": ", ".join(f"{commit} ({n} runs)" for commit, n in commits.items()),
         "spec sha256": spec_sha256,
+        "registered": registered,
         "time in trials": ", ".join(f"{k} {seconds_text(v)}" for k, v in sorted(total.items())),
     }
     return Table([{"fact": k, "value": v} for k, v in rows.items()])

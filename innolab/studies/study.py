@@ -388,7 +388,7 @@ class Study:
         is_here = not devices or HOST in devices or bool(self.arrays(parameters))
         emulated = devices & profiles().keys()
         # Those that are read stay, one for each build; that which is written has one place.
-        copies = len(parameters.builds) + 1 if self.copies > 1 else 1
+        copies = len(parameters.builds) + (self.copies > 1)
         emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
         return Needs(
             memory_bytes=max(pools, default=0) + self.beside_bytes(parameters),

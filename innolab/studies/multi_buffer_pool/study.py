@@ -12,12 +12,14 @@ from innolab.base.errors import InnolabError
 from innolab.loads import sql
 from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe
+from innolab.mysql.server import Server
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
+from innolab.storage.profiles import HOST
 from innolab.studies import schema1
 from innolab.studies.multi_buffer_pool import evidence, table
 from innolab.studies.multi_buffer_pool.table import BYTES_PER_ROW, SCAN
-from innolab.studies.parameters import ByEffort, ByScale, Parameters, Rows
+from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Rows
 from innolab.studies.study import Arm, Facts, Study
 
 MIB = 1024**2
@@ -29,6 +31,12 @@ ROWS_STEP = 5_000_000
 POOLS = {"128M": 128 * MIB, "256M": 256 * MIB, "2G": 2048 * MIB}
 CASES = [("128M", 1, "fsync"), ("256M", 1, "fsync"), ("2G", 8, "fsync"), ("2G", 1, "fsync"),
          ("256M", 1, "O_DIRECT")]  # fmt: skip
+# What is in the pool before a scan: nothing, or pages in use; and how long a page that a scan reads
+# must have been in it before a second access counts, in milliseconds.
+OLD_BLOCKS_MS = {"nothing": 1000, "hot pages": 1000, "hot pages, 0 ms": 0}
+HOT_CASE = ("256M", 1, "fsync")
+# So that they fit into the part of a pool that a scan does not displace, which is 5/8.
+HOT_SHARE_OF_POOL = 0.25
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
 # 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.
 ROWS_PER_S_FLOOR = 500_000
@@ -46,13 +54,27 @@ def _whole_steps(rows: int | None) -> int | None:
 class ScanParameters(Parameters):
     """The common parameters; every pool scales with the number of rows."""
 
-    ROWS: ClassVar = ByScale(ROWS_STEP, ORIGINAL_ROWS, ORIGINAL_ROWS)
+    ROWS: ClassVar = ByScale(ROWS_STEP, ROWS_STEP, ORIGINAL_ROWS)
     rows: Annotated[Rows, AfterValidator(_whole_steps)] = None
+    devices: Devices = [HOST, "raid10-8x15k"]
 
 
 def pool_bytes(rows: int, pool: str) -> int:
     """Return the size of one of the seed's pools beside a table of some rows."""
     return POOLS[pool] * rows // ORIGINAL_ROWS
+
+
+def keep(parameters: ScanParameters, arm: Arm) -> bool:
+    """Return whether an arm is measured.
+
+    A second device has the cold scans through the page cache: there the device's time outweighs
+    what the host's memory costs.
+    """
+    case = arm.pool, arm.instances, arm.flush_method
+    is_first = arm.device == parameters.devices[0]
+    if arm.beside != "nothing":
+        return is_first and case == HOT_CASE
+    return case in CASES and (is_first or arm.flush_method == "fsync")
 
 
 def settings(parameters: ScanParameters, arm: Arm, _facts: Facts) -> dict[str, Any]:
@@ -61,29 +83,49 @@ def settings(parameters: ScanParameters, arm: Arm, _facts: Facts) -> dict[str, A
         "innodb_buffer_pool_size": pool_bytes(parameters.table_rows, arm.pool),
         "innodb_buffer_pool_instances": arm.instances,
         "innodb_flush_method": arm.flush_method,
+        "innodb_old_blocks_time": OLD_BLOCKS_MS[arm.beside],
         # Smaller than the smallest pool, so that the server need not adapt it to the pool.
         "loose_innodb_buffer_pool_chunk_size": 64 * MIB,
     }
 
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
-    """Start cold and scan twice, as the seed did."""
-    rows = bench.dataset_facts["rows"]
-    read: list[int] = []
-    with bench.cold_server(settings(bench.parameters, arm, bench.dataset_facts)) as server:
+    """Start cold and scan twice, as the seed did; or once beside pages that are in use."""
+    pool = pool_bytes(bench.dataset_facts["rows"], arm.pool)
+    asked = settings(bench.parameters, arm, bench.dataset_facts)
+    with bench.cold_server(asked) as server, bench.site.limited():
         bench.note("scan_plan", server.explain(SCAN))
-        for number in (1, 2):
-            with bench.clock.stage("measured passes"):
-                answer, cost = sql.timed(server, SCAN)
-            if (counted := answer[0][0]) != rows:
-                raise InnolabError(f"The scan counted {counted:,} rows of {rows:,}.")
-            values = cost._asdict()
-            by_instance = values.pop("pages_read_by_instance")
-            yield {"pass": number, "rows_per_s": rows / cost.seconds, **values}
-            for instance, pages in enumerate(by_instance):
-                yield {"pass": number, "instance": instance, "instance_pages_read": pages}
-            read.append(cost.pages_read)
-    yield {"pool_kept_ratio": evidence.pool_kept_ratio(read, pool_bytes(rows, arm.pool))}
+        if arm.beside == "nothing":
+            passes = [_scan(bench, server), _scan(bench, server)]
+        else:
+            hot = table.hot_pages(bench.dataset_facts, HOT_SHARE_OF_POOL * pool)
+            with bench.clock.stage("warm-up"):
+                used = hot.use(server)
+            passes = [_scan(bench, server)]
+            with bench.clock.stage("warm-up"):
+                yield hot.kept(server, used)
+    for number, cost in enumerate(passes, 1):
+        yield from _observed(number, cost, bench.dataset_facts["rows"])
+    if len(passes) > 1:
+        read = [cost.pages_read for cost in passes]
+        yield {"pool_kept_ratio": evidence.pool_kept_ratio(read, pool)}
+
+
+def _scan(bench: Bench, server: Server) -> sql.Cost:
+    rows = bench.dataset_facts["rows"]
+    with bench.clock.stage("measured passes"):
+        answer, cost = sql.timed(server, SCAN)
+    if (counted := answer[0][0]) != rows:
+        raise InnolabError(f"The scan counted {counted:,} rows of {rows:,}.")
+    return cost
+
+
+def _observed(number: int, cost: sql.Cost, rows: int) -> Iterator[Observation]:
+    values = cost._asdict()
+    by_instance = values.pop("pages_read_by_instance")
+    yield {"pass": number, "rows_per_s": rows / cost.seconds, **values}
+    for instance, pages in enumerate(by_instance):
+        yield {"pass": number, "instance": instance, "instance_pages_read": pages}
 
 
 def rows_floor(evidence: Evidence) -> Finding:
@@ -104,12 +146,15 @@ STUDY = Study(
     title="A full scan and several buffer pool instances",
     question="Does a large buffer pool, or one split into instances, make a full scan slower?",
     parameters=ScanParameters,
-    factors=lambda _: {
+    factors=lambda parameters: {
+        "device": parameters.devices,
         "pool": list(POOLS),
         "instances": [1, 8],
         "flush_method": ["fsync", "O_DIRECT"],
+        "beside": list(OLD_BLOCKS_MS),
     },
-    keep=lambda _, arm: (arm.pool, arm.instances, arm.flush_method) in CASES,
+    keep=keep,
+    control={"pool": "2G", "instances": 1, "beside": "nothing"},
     within={"pass": [1, 2], "instance": list(range(8))},
     main=("pass",),
     metrics={
@@ -121,24 +166,32 @@ STUDY = Study(
         "pages_read": "pages",
         "instance_pages_read": "pages",
         "pool_kept_ratio": "share of the pool",
+        "hot_pages": "pages",
+        "hot_pages_read_again": "pages",
+        "hot_kept_ratio": "share of the pages in use",
     },
     compared={"seconds": ("pass",)},
-    blocks=ByEffort(Blocks(2, 2), Blocks(7, 7), Blocks(3, 15)),
+    blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 12)),
     dataset=dataset,
     settings=settings,
     trial=trial,
     checks=(*USUAL, "rows per second", "pool not preloaded", "cold", "full scan",
-            "bytes really read", "kernel share"),
+            "bytes really read", "kernel share",
+            "device as its profile"),
     own_checks={"rows per second": rows_floor,
                 "bytes really read": checks.read_from_disk(**{"pass": 1}),
                 "kernel share": checks.kernel_share(**{"pass": 1})},
     doubts=(kernel_share(**{"pass": 1}),),
     variables={
+        "device": (),
+        "beside": {"innodb_old_blocks_time"},
         "pool": {"innodb_buffer_pool_size"},
         "instances": {"innodb_buffer_pool_instances"},
         "flush_method": {"innodb_flush_method"},
     },
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
+    tools=("fio", "mkfs.xfs"),
+    calibration_s=ByScale(0.3, 1.0, 10.0),
     evidence=evidence.evidence,
     copies=1,
     # With the table in the page cache: without room for it the second pass of the small pools

@@ -1,10 +1,14 @@
-"""The seed's table and its query."""
+"""The seed's table, its query, and pages of it that are in use beside the query."""
 
-from typing import Any
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
+from innolab.loads import sql
 from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
+from innolab.record.run import Observation
 
 TABLE = (
     "CREATE TABLE innolab.t1 (c1 INTEGER PRIMARY KEY, c2 INTEGER, dummy CHAR(100)) "
@@ -14,6 +18,7 @@ SCAN = "SELECT COUNT(*) FROM innolab.t1 WHERE dummy='dummy'"
 INDEX = "CREATE INDEX t1_c2_idx ON innolab.t1 (c2)"
 # Measured for 10,000,000 rows: 1,378,877,440 B of data, as published, and up to 167 MB of index.
 BYTES_PER_ROW = 155
+_LONGER_THAN_OLD_BLOCKS_TIME_S = 1.2
 _MIB = 1024**2
 _SYSTEM_BYTES = 900 * _MIB
 
@@ -86,3 +91,38 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
         "WHERE table_schema = 'innolab' AND table_name = 't1'"
     )[0]
     return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
+
+
+class HotPages(NamedTuple):
+    """The first rows of the table, as pages that are in use."""
+
+    rows: int
+
+    @property
+    def _query(self) -> str:
+        return f"SELECT COUNT(*) FROM innolab.t1 WHERE c1 <= {self.rows} AND dummy = 'dummy'"
+
+    def use(self, server: Server) -> int:
+        """Read them twice, and return how many pages they are.
+
+        A second access counts only after innodb_old_blocks_time, which is a second by default.
+        """
+        _, cost = sql.timed(server, self._query)
+        time.sleep(_LONGER_THAN_OLD_BLOCKS_TIME_S)
+        sql.timed(server, self._query)
+        return cost.pages_read
+
+    def kept(self, server: Server, pages: int) -> Observation:
+        """Read them again, and return which share of them was still in the pool."""
+        _, cost = sql.timed(server, self._query)
+        again = min(cost.pages_read, pages)
+        return {
+            "hot_pages": pages,
+            "hot_pages_read_again": again,
+            "hot_kept_ratio": 1 - again / pages,
+        }
+
+
+def hot_pages(facts: Mapping[str, Any], wanted_bytes: float) -> HotPages:
+    """Return as many of the table's first rows as lie on some bytes of pages."""
+    return HotPages(int(facts["rows"] * wanted_bytes / facts["data_bytes"]))
