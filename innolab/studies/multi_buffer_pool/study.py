@@ -127,7 +127,7 @@ STUDY = Study(
     settings=settings,
     trial=trial,
     checks=(*USUAL, "rows per second", "pool not preloaded", "cold", "full scan",
-            "bytes really read", "kernel share"),
+            "memory held", "bytes really read", "kernel share"),
     own_checks={"rows per second": rows_floor,
                 "bytes really read": checks.read_from_disk(**{"pass": 1}),
                 "kernel share": checks.kernel_share(**{"pass": 1})},
