@@ -122,7 +122,7 @@ def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
 def made_conditions() -> dict[str, Any]:
     """Return conditions in which every check says ok, with the variables in `made_variables`."""
     return {
-        "host": {"cores": 2, "virtual": False, "free_page_reporting": False, "memory_bytes": 2**35},
+        "host": {"cores": 2, "virtual": False, "free_page_reporting": True, "memory_bytes": 2**35},
         "innolab": {"version": "0", "commit": "c" * 40, "dirty": False},
         "build": {"id": "b", "version": "9.9.9", "debug": False, "origin": "o", "sha256": "0" * 64},
         "dataset": {"rows": 10_000_000, "data_bytes": 1_378_877_440, "index_bytes": 1},
@@ -160,6 +160,7 @@ def made_conditions() -> dict[str, Any]:
         "pieces": {"resumed_at_rows": 0, "again": ""},
         "usage": made_usage(),
         "predecessor": None,
+        "memory_wanted_bytes": 2**30,
         "memory_held_bytes": 2**30,
         "probe": {
             "cpu_ops_per_s": 3000.0,

@@ -94,6 +94,7 @@ _FAULTS: dict[str, tuple[str, Any]] = {
         "observations",
         [{**row, "kernel_cpu_s": 0.7 * row["cpu_s"]} for row in made_observations()[:2]],
     ),
+    "memory held": ("conditions", {"memory_held_bytes": 2**29}),
     "transactions a window": ("conditions", {"loads": [made_load(transactions=319)]}),
     "overrun": ("conditions", {"loads": [made_load(seconds=50.0)]}),
     "redo come round": ("conditions", {"steady": [_FRESH_LOG]}),
@@ -149,6 +150,11 @@ def test_a_little_foreign_traffic_beside_a_server_that_needs_no_disk_is_no_fault
     assert _of("foreign disk traffic", usage=little) == "ok"
     unknown = {k: v for k, v in made_usage().items() if not k.startswith(("device", "foreign"))}
     assert _of("foreign disk traffic", usage=unknown) == "ok"
+
+
+def test_memory_need_not_be_held_where_nobody_takes_it() -> None:
+    host = {**made_conditions()["host"], "free_page_reporting": False}
+    assert _of("memory held", host=host, memory_held_bytes=0) == "ok"
 
 
 def test_a_window_that_overran_a_little_or_ended_without_transactions_is_a_warning() -> None:

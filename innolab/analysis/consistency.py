@@ -124,6 +124,18 @@ def hosts(sessions: Sessions) -> list[str]:
     return found
 
 
+def predecessors(sessions: Sessions) -> list[str]:
+    """Return runs that name another trial before them than ran before them in their session."""
+    found = []
+    for _, runs in sessions:
+        before: Any = None
+        for run in runs:
+            if run.conditions.get("predecessor", before) != before:
+                found.append(f"trial {run.trial}: its predecessor is not the trial before it")
+            before = run.factors
+    return found
+
+
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ", ".join(n for n in sorted({*one, *other}) if one.get(n) != other.get(n))
 

@@ -33,6 +33,9 @@ _LEAST_PROBES = 5
 # 20 % (see make evaluate), so half of it.
 _SHARE_OUT = 0.10
 _LEAST_OUT = 2
+# A block, by the whole interval of a line's slope. Over three blocks it is a "tenth" that is due to
+# the hour; less cancels where arms are compared inside each block.
+_DRIFT, _DRIFT_BLOCKS = 0.03, 3
 # Half of what a published "about" allows: a difference of arms that is due to the machine, and
 # smaller, decides no such claim.
 A_A_MARGIN = 0.05
@@ -64,44 +67,65 @@ def controls(
     ----------
     metrics : those that twins are compared by, with the within-factors of each
     """
-    found = [probe_faults(runs), a_a(runs, metrics, level), order(runs)]
-    return Found(
-        [failed for one in found for failed in one.failed],
-        [note for one in found for note in one.notes],
-        frozenset().union(*(one.doubtful for one in found)),
-    )
+    return _together([probe_faults(runs), a_a(runs, metrics, level), order(runs)])
 
 
 def probe_faults(runs: RunSet) -> Found:
     """Return the trials before which the machine was faster or slower than before the others.
 
-    Each probe is compared with those of the same host, a disk's with those of the same device.
+    And whether it became so from block to block. Each probe is compared with those of the same
+    host, a disk's with those of the same device.
     """
-    groups: dict[tuple[str, str, str], dict[int, float]] = defaultdict(dict)
-    for run in runs.runs:
+    blocks = len({run.block for run in runs.runs})
+    ordered = sorted(runs.runs, key=lambda run: run.trial)
+    groups: dict[tuple[str, str, str], list[_Probed]] = defaultdict(list)
+    for place, run in enumerate(ordered):
         for name, value in run.conditions.get("probe", {}).items():
             if value > 0:
-                groups[name, *_place(run, name)][run.trial] = value
-    failed, notes, doubtful = [], [], set()
-    for (name, device, _), values in groups.items():
-        at = {"device": device} if device else {}
-        of = f"{name}{f' of {device}' if device else ''}"
-        if len(values) < _LEAST_PROBES:
-            notes.append(f"{len(values)} probes of {of} are too few to judge one by the others.")
-            continue
-        low, high = probe_range(name, list(values.values()))
-        out = sorted(trial for trial, value in values.items() if not low <= value <= high)
-        if not out:
-            continue
-        doubtful |= set(out)
+                probed = _Probed(run.trial, place * blocks / len(ordered), value)
+                groups[name, *_place(run, name)].append(probed)
+    found = [_of_group(name, device, group) for (name, device, _), group in groups.items()]
+    return _together(found)
+
+
+class _Probed(NamedTuple):
+    """A probe before a trial; moments count in blocks."""
+
+    trial: int
+    moment: float
+    value: float
+
+
+def _of_group(name: str, device: str, probes: Sequence[_Probed]) -> Found:
+    """Return what probes that should be alike say of the machine."""
+    at: dict[str, Level] = {"device": device} if device else {}
+    of = f"{name}{f' of {device}' if device else ''}"
+    if len(probes) < _LEAST_PROBES:
+        return Found([], [f"{len(probes)} probes of {of} are too few to judge one by the others."])
+    failed, notes = [], []
+    slope = drift({probed.moment: probed.value for probed in probes})
+    if probes[-1].moment > _DRIFT_BLOCKS - 1 and (slope.low > _DRIFT or slope.high < -_DRIFT):
+        says = f"the machine drifted: {of} changed by {slope.estimate:+.1%} a block"
+        failed.append(FailedControl(says, at=at))
+    low, high = probe_range(name, [probed.value for probed in probes])
+    out = [probed.trial for probed in probes if not low <= probed.value <= high]
+    if out:
         says = (
             f"{of} was out of its range ({low:,.0f} to {high:,.0f}) before {len(out)} of "
-            f"{len(values)} trials ({', '.join(map(str, out))})"
+            f"{len(probes)} trials ({', '.join(map(str, out))})"
         )
         notes.append(f"{says}.")
-        if len(out) >= max(_LEAST_OUT, _SHARE_OUT * len(values)):
+        if len(out) >= max(_LEAST_OUT, _SHARE_OUT * len(probes)):
             failed.append(FailedControl(f"the machine changed: {says}", at=at))
-    return Found(failed, notes, frozenset(doubtful))
+    return Found(failed, notes, frozenset(out))
+
+
+def _together(found: Sequence[Found]) -> Found:
+    return Found(
+        [failed for one in found for failed in one.failed],
+        [note for one in found for note in one.notes],
+        frozenset().union(*(one.doubtful for one in found)),
+    )
 
 
 def _place(run: Run, name: str) -> tuple[str, str]:
@@ -124,6 +148,22 @@ def probe_range(name: str, values: Sequence[float]) -> tuple[float, float]:
     most = math.log(_MOST.get(name, _MOST_USUAL))
     width = min(max(spread, math.log(_LEAST)), most)
     return math.exp(middle - width), math.exp(middle + width)
+
+
+def drift(values: Mapping[float, float]) -> stats.Interval:
+    """Return by how much the logarithm of positive values changes from one moment to the next.
+
+    The slope of a straight line by least squares, with its interval; moments count in blocks.
+
+    >>> round(drift({0.0: 100.0, 1.0: 105.1, 2.0: 110.5}).estimate, 2)
+    0.05
+    """
+    # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
+    from scipy.stats import linregress
+
+    line = linregress(list(values), [math.log(value) for value in values.values()])
+    half = stats.student_quantile(stats.LEVEL, len(values) - 2) * line.stderr
+    return stats.Interval(line.slope, line.slope - half, line.slope + half, len(values))
 
 
 def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL) -> Found:

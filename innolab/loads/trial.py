@@ -94,6 +94,7 @@ class Bench:
             pagecache.evict(files)
             self.note("resident_pages_before_start", pagecache.resident_pages(files))
         used = _newly_used_bytes(settings, sum(file.stat().st_size for file in files))
+        self.note("memory_wanted_bytes", used)
         with self.clock.stage("memory"):
             self.note("memory_held_bytes", self.memory.hold(used))
         server = self._server(clone, settings)

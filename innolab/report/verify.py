@@ -151,6 +151,7 @@ def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
         found.append("its lines are not bound to each other, as this innolab's are")
     found += consistency.times(sessions, body.get("sealed_at"))
     found += consistency.hosts(sessions)
+    found += consistency.predecessors(sessions)
     return [f"{runlog.FILE}: {fault}" for fault in found]
 
 

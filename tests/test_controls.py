@@ -1,0 +1,213 @@
+"""Each control passes a sound report and finds the one fault that it is there to find."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from conftest import made_conditions, made_observations, made_run, planned
+
+from innolab.analysis import consistency, controls
+from innolab.record.run import Run
+from innolab.record.runs import RunSet
+from innolab.studies.study import Study, Trial
+
+_METRICS = {"seconds": ("pass",)}
+Probes = Callable[[int], dict[str, float]]
+
+
+def _even(trial: int) -> dict[str, float]:
+    """Return probes that differ by some hundredths, as those of an idle machine."""
+    chance = random.Random(trial)
+    return {
+        name: value * math.exp(chance.gauss(0, 0.03))
+        for name, value in made_conditions()["probe"].items()
+    }
+
+
+def _runs(study: Study, probes: Probes = _even, blocks: int = 5) -> list[Run]:
+    trials = planned(study, ["x"], replicates=blocks)
+    return [
+        made_run(study, trial, conditions={**made_conditions(), "probe": probes(trial.position)})
+        for trial in trials
+    ]
+
+
+def _set(runs: Sequence[Run]) -> RunSet:
+    return RunSet(runs, {}, {"pass", "instance"})
+
+
+def test_even_probes_are_in_range(study: Study) -> None:
+    assert controls.probe_faults(_set(_runs(study))) == controls.Found([], [], frozenset())
+
+
+def test_one_trial_after_a_slow_probe_is_doubtful_and_the_rest_stand(study: Study) -> None:
+
+    def slow(trial: int) -> dict[str, float]:
+        return {**_even(trial), "cpus_ops_per_s": 3500 if trial == 7 else 5000}
+
+    found = controls.probe_faults(_set(_runs(study, slow)))
+    assert found.doubtful == {7}
+    assert found.failed == []
+    assert "before 1 of 25 trials (7)" in found.notes[0]
+
+
+def test_many_probes_out_of_range_fail_the_control(study: Study) -> None:
+
+    def slow(trial: int) -> dict[str, float]:
+        return {**_even(trial), "cpus_ops_per_s": 3500 if trial < 4 else 5000}
+
+    [failed] = controls.probe_faults(_set(_runs(study, slow))).failed
+    assert (failed.server, failed.at) == (None, {})
+    assert "4 of 25 trials (0, 1, 2, 3)" in failed.says
+
+
+def test_a_drift_of_five_percent_a_block_is_found(study: Study) -> None:
+
+    def drifting(trial: int) -> dict[str, float]:
+        return {"cpu_ops_per_s": 3000 * 0.95 ** (trial // 5)}
+
+    [failed] = controls.probe_faults(_set(_runs(study, drifting, blocks=4))).failed
+    assert failed.says.startswith("the machine drifted: cpu_ops_per_s changed by -4.8%")
+
+
+def test_a_trial_that_names_another_predecessor_contradicts_its_session(study: Study) -> None:
+    right = _ordered(study, [[0, 1, 2], [2, 1, 0]]).runs
+    assert consistency.predecessors([(None, right)]) == []
+    found = consistency.predecessors([(None, [right[0], right[2], *right[3:]])])
+    assert found == ["trial 2: its predecessor is not the trial before it"]
+
+
+def test_a_machine_that_always_changes_has_a_range_to_leave(study: Study) -> None:
+
+    def wild(trial: int) -> dict[str, float]:
+        return {"cpu_ops_per_s": 3000.0 * (1 + trial % 2)}
+
+    assert controls.probe_faults(_set(_runs(study, wild))).failed
+
+
+def test_a_disks_probes_are_compared_with_those_of_the_same_device(study: Study) -> None:
+    def of(device: str, speeds: Sequence[float]) -> list[Run]:
+        return [
+            run.model_copy(
+                update={
+                    "factors": {**run.factors, "device": device},
+                    "conditions": {**run.conditions, "probe": {"disk_reads_per_s": speed}},
+                }
+            )
+            for run, speed in zip(_runs(study), speeds, strict=False)
+        ]
+
+    fast, slow = of("fast", [50_000.0] * 10), of("slow", [200.0] * 8 + [50.0] * 2)
+    [failed] = controls.probe_faults(_set([*fast, *slow])).failed
+    assert failed.at == {"device": "slow"}
+
+
+def test_a_few_probes_are_judged_by_nobody(study: Study) -> None:
+    found = controls.probe_faults(_set(_runs(study)[:4]))
+    assert not found.failed
+    assert "4 probes of cpu_ops_per_s are too few" in found.notes[0]
+
+
+def test_a_range_holds_the_probes_of_a_sound_machine_and_is_bounded() -> None:
+    low, high = controls.probe_range("cpu_ops_per_s", [100.0] * 9)
+    assert (low, high) == (pytest.approx(100 / 1.15), pytest.approx(115))
+    low, high = controls.probe_range("cpu_ops_per_s", [50.0, 100.0, 200.0, 60.0, 170.0])
+    assert high / low == pytest.approx(1.3**2)
+    low, high = controls.probe_range("disk_reads_per_s", [50.0, 100.0, 200.0, 60.0, 170.0])
+    assert high / low == pytest.approx(2.0**2)
+
+
+def _with_twins(study: Study, factor: Callable[[int], float]) -> RunSet:
+    """Return runs of which the first arm has a twin in each block, slower by a factor."""
+    runs = _runs(study)
+    arm = runs[0].factors
+    twins = []
+    for run in runs:
+        if run.factors == arm:
+            rows: list[dict[str, Any]] = [
+                {**row, "seconds": row["seconds"] * factor(run.block)} if "seconds" in row else row
+                for row in made_observations()
+            ]
+            update = {"twin": True, "observations": rows, "trial": run.trial + 100}
+            twins.append(Run.model_validate({**run.model_dump(), **update}))
+    return _set([*runs, *twins])
+
+
+def _chance(block: int) -> float:
+    return math.exp(random.Random(block).gauss(0, 0.02))
+
+
+def test_an_arm_that_is_as_fast_as_itself_passes(study: Study) -> None:
+    found = controls.a_a(_with_twins(study, _chance), _METRICS)
+    assert found.failed == []
+    assert "Of 2 comparisons of an arm with itself, 0" in found.notes[0]
+
+
+def test_an_arm_that_differs_from_itself_fails_where_it_does(study: Study) -> None:
+    found = controls.a_a(_with_twins(study, lambda block: 1.2 * _chance(block)), _METRICS)
+    assert [(failed.server, dict(failed.at)) for failed in found.failed] == [
+        ("x", {"pass": 1}),
+        ("x", {"pass": 2}),
+    ]
+    assert "in seconds at pass 1 by a factor of 1.2" in found.failed[0].says
+
+
+def test_a_difference_from_itself_within_the_margin_is_only_noted(study: Study) -> None:
+    found = controls.a_a(_with_twins(study, lambda block: 1.03 + block * 1e-4), _METRICS)
+    assert found.failed == []
+    assert ", 2 had an interval that leaves 1 out" in found.notes[0]
+
+
+def test_twins_are_no_second_value_of_their_arm(study: Study) -> None:
+    runs = _with_twins(study, lambda _: 5.0)
+    arm = runs.runs[0].factors
+    assert set(runs.values("seconds", **{**arm, "pass": 1}).values()) == {2.0}
+    assert len(runs.frame("pass")) == 2 * 25
+    assert runs.runs[0].key != runs.runs[-1].key
+
+
+def test_without_twins_nothing_is_compared(study: Study) -> None:
+    assert controls.a_a(_set(_runs(study)), _METRICS) == controls.Found([], [])
+
+
+def _ordered(study: Study, orders: Sequence[Sequence[int]]) -> RunSet:
+    arms = [run.factors for run in _runs(study, blocks=1)]
+    runs, before = [], None
+    for block, places in enumerate(orders):
+        for arm in places:
+            trial = Trial(len(runs), block, arms[arm])
+            conditions = {**made_conditions(), "predecessor": before}
+            runs.append(made_run(study, trial, conditions=conditions))
+            before = arms[arm]
+    return _set(runs)
+
+
+def test_an_order_that_is_always_the_same_fails(study: Study) -> None:
+    [failed] = controls.order(_ordered(study, [[0, 1, 2, 3]] * 3)).failed
+    assert failed == (None, {}, "the arms ran in the same order in each of 3 blocks")
+
+
+def test_a_shuffled_order_passes_and_its_evenness_is_noted(study: Study) -> None:
+    found = controls.order(_ordered(study, [[0, 1, 2], [2, 0, 1], [1, 2, 0]]))
+    assert found.failed == []
+    assert "Mean places of the 3 arms within 3 blocks: 0.50 to 0.50" in found.notes[0]
+    assert "more than 2 times in 3 blocks" in found.notes[1]
+
+
+def test_two_arms_in_the_same_order_twice_are_chance(study: Study) -> None:
+    assert controls.order(_ordered(study, [[0, 1], [0, 1]])).failed == []
+
+
+def test_arms_that_stopped_leave_the_order_of_the_rest(study: Study) -> None:
+    same = [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 3, 4]]
+    assert controls.order(_ordered(study, same)).failed
+    assert not controls.order(_ordered(study, [*same, [4, 3, 0]])).failed
+
+
+def test_all_controls_are_put_together(study: Study) -> None:
+    runs = _with_twins(study, lambda _: 1.5)
+    found = controls.controls(runs, _METRICS)
+    assert len(found.failed) == 2
+    assert any("Mean places" in note for note in found.notes)
