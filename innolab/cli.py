@@ -1,5 +1,6 @@
 """The verbs. Each imports what it needs when it runs, so that `--help` answers at once."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -33,6 +34,8 @@ ReportName = Annotated[str, typer.Argument(metavar="REPORT", help="A folder, or 
 # As long as a path may be. Nothing that a message quotes is longer.
 _MOST_CHARACTERS = 4096
 _MOST_PARTS = 50
+# Earlier reports that a plan is compared with: reading one takes a tenth of a second.
+_MOST_EARLIER = 4
 
 
 @app.command("list", epilog="Example: innolab list --names")
@@ -68,19 +71,35 @@ def doctor() -> None:
 
 @app.command(epilog="Example: innolab plan multi-buffer-pool --scale smoke -p replicates=3")
 def plan(
-    study: StudyName, scale: Scale = "quick", effort: Effort = None, parameter: Named = None
+    study: StudyName,
+    scale: Scale = "quick",
+    effort: Effort = None,
+    parameter: Named = None,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Print every trial in its order, and nothing else.")
+    ] = False,
 ) -> None:
-    """Print the trials in the order of their running, without running any."""
+    """Say how long a study takes and what it may decide, without running anything.
+
+    Both follow from earlier reports of the study, those of the same scale and effort first.
+    """
     from innolab import studies
+    from innolab.run import expected, planned
     from innolab.run.plan import prepare
 
     found = studies.find(study)
     chosen = prepare(found, found.check(_parameters(found, scale, parameter, effort)))
-    for trial in found.planned(chosen):
-        levels = "  ".join(f"{name}={level}" for name, level in trial.factors.items())
-        print(f"{trial.position:4}  block {trial.block + 1}  {levels}")
+    of_plan = found.planned(chosen)
+    if trials:
+        lines = [planned.trial_line(trial) for trial in of_plan]
+    else:
+        earlier = _earlier(found, chosen)
+        expects = expected.expected(found, chosen, of_plan, earlier)
+        plans = {report.name: report.plan for report in earlier}
+        lines = planned.summary(chosen, of_plan, expects, plans)
     for name, why in {**chosen.unavailable, **chosen.missing_devices}.items():
-        print(f"not run: {name}: {why}")
+        lines.append(f"not run: {name}: {why}")
+    print("\n".join(lines))
 
 
 @app.command(epilog="Example: innolab run multi-buffer-pool -p builds=/usr/sbin/mysqld")
@@ -234,6 +253,29 @@ def index() -> None:
     from innolab.report import index as indexing
 
     print(indexing.write())
+
+
+def _earlier(study: Any, chosen: Any) -> list[Any]:
+    """Return the earlier reports that a plan is compared with, that which is preferred first.
+
+    A damaged one is left out: it is no reason not to plan, and `verify` says what is wrong.
+    """
+    from innolab.record.plan import Plan
+    from innolab.report import folders, manifest
+    from innolab.run.expected import Earlier, effort_of, nearest_first
+
+    plans, reports = {}, []
+    for folder in folders.finished(study.name):
+        with contextlib.suppress(InnolabError, ValueError):
+            effort_of(plan := Plan.read(folder))
+            plans[folder.name] = plan
+    for version in nearest_first(plans, chosen)[:_MOST_EARLIER]:
+        folder = folders.reports_folder() / study.name / version
+        with contextlib.suppress(InnolabError):
+            time_s = manifest.read(folder)["time_s"]
+            name = f"{study.name}/{version}"
+            reports.append(Earlier(name, plans[version], study.read(folder), time_s))
+    return reports
 
 
 def _parameters(

@@ -107,7 +107,8 @@ def test_every_device_can_be_tried_alone_at_smoke(device: str) -> None:
 def test_the_plan_that_is_printed_is_the_one_that_runs(
     env: dict[str, str], innolab: Innolab
 ) -> None:
-    done = innolab("plan", "more-memory", "--scale", "smoke", "-p", "devices=host,x25-e", **env)
+    words = ("plan", "more-memory", "--scale", "smoke", "-p", "devices=host,x25-e", "--trials")
+    done = innolab(*words, **env)
     assert done.returncode == 0, done.stderr
     assert "device=host  load=read_only  distribution=uniform" in done.stdout
     assert "x25-e" not in done.stdout

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 # sysbench's defaults, src/sb_rand.c: --rand-spec-iter, -spec-pct, -spec-res, --rand-pareto-h and,
 # after 1.0.20 only, --rand-zipfian-exp.
@@ -182,6 +181,8 @@ def miss_ratio(distribution: str, x_ratio: float, pages: int, rows: int) -> floa
     if x_ratio == 0 or x_ratio >= 1 or distribution == "uniform":
         return max(0.0, 1.0 - x_ratio)
     size = x_ratio * pages
+    # Imported here: every command of the study would wait a second for it.
+    from scipy.optimize import brentq
 
     def excess(log_t: float) -> float:
         return float(-np.expm1(-chances * math.exp(log_t)).sum()) - size

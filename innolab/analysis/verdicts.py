@@ -320,12 +320,13 @@ def _found(claim: Claim, holds: Holds, runs: RunSet, by: _Judging) -> _Finding |
         found = [bool(known[block]) for block in by_block[0]]
         if not all(found):
             return _by_censored(values[0], found, (low, high), claimed, by.level)
-    if _is_share(by.units.get(measure.metric, "")) or min(values[0]) <= 0:
+    if is_share(by.units.get(measure.metric, "")) or min(values[0]) <= 0:
         return _by_interval(mean(values[0], by.units[measure.metric], by.level), low, high, claimed)
     return _by_logs(values[0], low, high, claimed, published, by.level)
 
 
-def _is_share(unit: str) -> bool:
+def is_share(unit: str) -> bool:
+    """Return whether a metric of this unit is a share, whose mean is judged on the plain scale."""
     return unit.startswith("share")
 
 
@@ -340,13 +341,13 @@ def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stat
     >>> mean([0.82, 2.98, 0.82], "data over pool").low > 0
     True
     """
-    if not _is_share(unit) and min(values) > 0:
+    if not is_share(unit) and min(values) > 0:
         return stats.robust_ratio(values, [1.0] * len(values), level)
     found = stats.robust_mean(values, level)
     low, high = found.low, found.high
     if min(values) >= 0:
         low = max(low, 0.0)
-    if _is_share(unit) and max(values) <= 1:
+    if is_share(unit) and max(values) <= 1:
         high = min(high, 1.0)
     return found._replace(low=low, high=high)
 
@@ -366,18 +367,18 @@ def _by_logs(
     n, spread = interval.n, power.spread(values, ones)
     if n < 2:
         return _Finding(interval, outcome, reason, None, "more blocks")
-    named = _named(low, high, published)
-    found = None if named is None else power.power(spread, n, low, high, named, level)
+    truth = named(low, high, published)
+    found = None if truth is None else power.power(spread, n, low, high, truth, level)
     if outcome in DECIDED:
         return _Finding(interval, outcome, reason, power=found)
     blocks = power.blocks_for(spread, low, high, interval.estimate, level=level, least=n + 1)
     return _Finding(interval, outcome, reason, blocks, _needs(blocks), found)
 
 
-def _named(low: float, high: float, published: float | None) -> float | None:
+def named(low: float, high: float, published: float | None) -> float | None:
     """Return the value that a claim names: the published one, else one within its bounds.
 
-    >>> _named(1.1, math.inf, 2.6), round(_named(1.0, math.inf, None), 3)
+    >>> named(1.1, math.inf, 2.6), round(named(1.0, math.inf, None), 3)
     (2.6, 1.1)
     """
     if published is not None and low < published < high:
