@@ -35,8 +35,6 @@ CASES = [("128M", 1, "fsync"), ("256M", 1, "fsync"), ("2G", 8, "fsync"), ("2G", 
 # must have been in it before a second access counts, in milliseconds.
 OLD_BLOCKS_MS = {"nothing": 1000, "hot pages": 1000, "hot pages, 0 ms": 0}
 HOT_CASE = ("256M", 1, "fsync")
-# So that they fit into the part of a pool that a scan does not displace, which is 5/8.
-HOT_SHARE_OF_POOL = 0.25
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
 # 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.
 ROWS_PER_S_FLOOR = 500_000
@@ -56,7 +54,7 @@ class ScanParameters(Parameters):
 
     ROWS: ClassVar = ByScale(ROWS_STEP, ROWS_STEP, ORIGINAL_ROWS)
     rows: Annotated[Rows, AfterValidator(_whole_steps)] = None
-    devices: Devices = [HOST, "raid10-8x15k"]
+    devices: Devices = [HOST, "s3-disk"]
 
 
 def pool_bytes(rows: int, pool: str) -> int:
@@ -98,7 +96,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
         if arm.beside == "nothing":
             passes = [_scan(bench, server), _scan(bench, server)]
         else:
-            hot = table.hot_pages(bench.dataset_facts, HOT_SHARE_OF_POOL * pool)
+            hot = table.hot_pages(bench.dataset_facts, pool)
             with bench.clock.stage("warm-up"):
                 used = hot.use(server)
             passes = [_scan(bench, server)]
