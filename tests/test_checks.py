@@ -170,6 +170,8 @@ def test_a_window_that_overran_a_little_or_ended_without_transactions_is_a_warni
         # Less than the log, but its age grows by a quarter of what is written: it levels off.
         ({"redo_before_bytes": 0, "drifts": {"checkpoint_age_bytes": 0.06}}, "ok"),
         ({"redo_before_bytes": 0, "drifts": {"checkpoint_age_bytes": 0.2}}, "warn"),
+        # A sixteenth of the log in the window: too little to see whether it levels off.
+        ({"redo_before_bytes": 0, "redo_bytes": 2**20}, "warn"),
         ({"redo_before_bytes": 0, "redo_bytes": 0}, "ok"),
     ],
 )

@@ -34,11 +34,13 @@ FOREIGN_LEAST_BYTES_PER_S = 1024**2
 TRANSACTIONS_A_THREAD = 20
 OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
 # Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
-LEVELLED_SHARE = 0.5
+# Where that is less than a quarter of the log, its age says nothing yet.
+LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
 # Less of the log than this in a window is no writing load.
 _WRITES_SHARE = 0.01
-# Over a window; in its busiest second the bursts count in which the kernel deals out a limit.
-CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.30
+# Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
+# limit. Measured with the limits in force: 5 % over in windows of 1 s, 8 % in one second.
+CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.20
 # It shares the host's CPUs with the server, so its share is also what it takes away.
 GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
 
@@ -367,7 +369,7 @@ def _came_round(row: Mapping[str, Any]) -> bool:
     if written < _WRITES_SHARE * log or row["redo_before_bytes"] >= log:
         return True
     grown = row["drifts"]["checkpoint_age_bytes"] * log
-    return bool(grown < LEVELLED_SHARE * written / 2)
+    return bool(written >= LEVELLED_LEAST * log and grown < LEVELLED_SHARE * written / 2)
 
 
 # What limits a profile's name, and what it is compared with.

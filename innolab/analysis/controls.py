@@ -32,7 +32,8 @@ _LEAST_PROBES = 5
 # Of disturbed runs in one arm, from which on intervals no longer hold their level: measured at
 # 20 % (see make evaluate), so half of it.
 _SHARE_OUT = 0.10
-_LEAST_OUT = 2
+# Two may be a moment of chance; each has its note.
+_LEAST_OUT = 3
 # A block, by the whole interval of a line's slope. Over three blocks it is a "tenth" that is due to
 # the hour; less cancels where arms are compared inside each block.
 _DRIFT, _DRIFT_BLOCKS = 0.03, 3

@@ -104,6 +104,7 @@ def measuring_alone() -> Iterator[None]:
 
 def _lock_holder() -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(1)  # Nobody accepts: where others asked before, connecting would wait.
         try:
             client.connect(_LOCK_NAME)
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)

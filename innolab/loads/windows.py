@@ -311,7 +311,7 @@ def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
     """
     if len(samples) < 2 or not set(_DEVICE.values()) <= samples[0].keys():
         return {}
-    pairs = list(_second_apart(samples)) or [(samples[0], samples[-1])]
+    pairs = [(samples[0], samples[-1]), *_second_apart(samples)]
     return {
         **_rates(samples[0], samples[-1]),
         "most": {name: max(_rates(first, last)[name] for first, last in pairs) for name in _DEVICE},
