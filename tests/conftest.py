@@ -69,8 +69,8 @@ def innolab() -> Innolab:
     return call
 
 
-def made_observations(instances: int = 1) -> list[dict[str, Any]]:
-    """Return what two passes of a scan give."""
+def made_observations(instances: int = 1, beside: str = "nothing") -> list[dict[str, Any]]:
+    """Return what two passes of a scan give, or one beside pages in use."""
     first = {
         "pass": 1,
         "seconds": 2.0,
@@ -89,16 +89,21 @@ def made_observations(instances: int = 1) -> list[dict[str, Any]]:
         "read_bytes": 0,
         "pages_read": 0,
     }
+    passes, kept = [first, second], {"pool_kept_ratio": 0.6}
+    if beside != "nothing":
+        hot = {"hot_pages": 2000, "hot_pages_read_again": 800, "hot_kept_ratio": 0.6}
+        passes, kept = [first], hot
     by_instance = [
         {"pass": row["pass"], "instance": i, "instance_pages_read": row["pages_read"] // instances}
-        for row in (first, second)
+        for row in passes
         for i in range(instances)
     ]
-    return [first, second, *by_instance, {"pool_kept_ratio": 0.6}]
+    return [*passes, *by_instance, kept]
 
 
 def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
     """Return a complete and valid run of a trial as a session would record it."""
+    instances = int(trial.factors.get("instances", 1))
     body = {
         "schema_": SCHEMA,
         "study": study.name,
@@ -107,7 +112,7 @@ def made_run(study: Study, trial: Trial, **changes: Any) -> Run:
         "trial": trial.position,
         "block": trial.block,
         "factors": trial.factors,
-        "observations": made_observations(int(trial.factors.get("instances", 1))),
+        "observations": made_observations(instances, str(trial.factors.get("beside", "nothing"))),
         "conditions": made_conditions(),
         "checks": [],
         "series": None,

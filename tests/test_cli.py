@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import textwrap
@@ -111,6 +112,7 @@ def test_builds_that_cannot_be_had_are_left_out_and_none_is_an_error(
 ) -> None:
     (folder / "builds").mkdir()
     shutil.copytree(machine.cache_folder() / "etc", folder / "etc")
+    (folder / "tools").symlink_to(machine.cache_folder() / "tools")
     shutil.copy(machine.cache_folder() / "builds" / "mysql-5.6.24.json", folder / "builds")
     gone = {"id": "mysql-9.7", "unavailable": "this host has no apt-get"}
     (folder / "builds" / "mysql-9.7.json").write_text(json.dumps(gone))
@@ -136,7 +138,7 @@ def test_a_small_disk_is_told_by_the_run(folder: Path) -> None:
     cache = machine.cache_folder()
     script = (
         f"mount -t tmpfs -o size=300m tmpfs {folder} && "
-        f"ln -s {cache}/builds {cache}/etc {folder} && "
+        f"ln -s {cache}/builds {cache}/etc {cache}/tools {folder} && "
         f"exec env INNOLAB_CACHE={folder} INNOLAB_REPORTS={folder}/reports {BIN}/innolab "
         f"{' '.join(_RUN)}"
     )
@@ -191,7 +193,7 @@ def test_a_debug_build_given_by_path_runs_and_supports_no_verdict(
     assert {v["verdict"] for v in verdicts} == {"not-run"}
     assert any("this is a debug build" in v["reason"] for v in verdicts)
     page = (report / "index.html").read_text()
-    assert "Not valid: 5 of 5 runs" in page
+    assert re.search(r"Not valid: (\d+) of \1 runs", page)
     assert "Do not quote the numbers of these runs" in page
     assert innolab("verify", str(report)).returncode == 0
     for kept in (machine.cache_folder() / "datasets").glob("scan-5000000-*-mysqld-9.7*"):

@@ -9,6 +9,7 @@ import pytest
 from conftest import made_conditions, made_observations, made_run, planned
 
 from innolab.analysis import consistency, controls
+from innolab.analysis.verdicts import FailedControl
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.studies.study import Study, Trial
@@ -50,23 +51,23 @@ def test_one_trial_after_a_slow_probe_is_doubtful_and_the_rest_stand(study: Stud
     found = controls.probe_faults(_set(_runs(study, slow)))
     assert found.doubtful == {7}
     assert found.failed == []
-    assert "before 1 of 25 trials (7)" in found.notes[0]
+    assert "before 1 of 55 trials (7)" in found.notes[0]
 
 
 def test_many_probes_out_of_range_fail_the_control(study: Study) -> None:
 
     def slow(trial: int) -> dict[str, float]:
-        return {**_even(trial), "cpus_ops_per_s": 3500 if trial < 4 else 5000}
+        return {**_even(trial), "cpus_ops_per_s": 3500 if trial < 6 else 5000}
 
     [failed] = controls.probe_faults(_set(_runs(study, slow))).failed
     assert (failed.server, failed.at) == (None, {})
-    assert "4 of 25 trials (0, 1, 2, 3)" in failed.says
+    assert "6 of 55 trials (0, 1, 2, 3, 4, 5)" in failed.says
 
 
 def test_a_drift_of_five_percent_a_block_is_found(study: Study) -> None:
 
     def drifting(trial: int) -> dict[str, float]:
-        return {"cpu_ops_per_s": 3000 * 0.95 ** (trial // 5)}
+        return {"cpu_ops_per_s": 3000 * 0.95 ** (trial // 11)}
 
     [failed] = controls.probe_faults(_set(_runs(study, drifting, blocks=4))).failed
     assert failed.says.startswith("the machine drifted: cpu_ops_per_s changed by -4.8%")
@@ -96,9 +97,10 @@ def test_a_disks_probes_are_compared_with_those_of_the_same_device(study: Study)
                     "conditions": {**run.conditions, "probe": {"disk_reads_per_s": speed}},
                 }
             )
-            for run, speed in zip(_runs(study), speeds, strict=False)
+            for run, speed in zip(host, speeds, strict=False)
         ]
 
+    host = [run for run in _runs(study) if run.factors["device"] == "host"]
     fast, slow = of("fast", [50_000.0] * 10), of("slow", [200.0] * 7 + [50.0] * 3)
     [failed] = controls.probe_faults(_set([*fast, *slow])).failed
     assert failed.at == {"device": "slow"}
@@ -120,9 +122,9 @@ def test_a_range_holds_the_probes_of_a_sound_machine_and_is_bounded() -> None:
 
 
 def _with_twins(study: Study, factor: Callable[[int], float]) -> RunSet:
-    """Return runs of which the first arm has a twin in each block, slower by a factor."""
+    """Return runs of which the control's arm has a twin in each block, slower by a factor."""
     runs = _runs(study)
-    arm = runs[0].factors
+    arm = vars(study.twin(study.check({}), "x"))
     twins = []
     for run in runs:
         if run.factors == arm:
@@ -162,10 +164,12 @@ def test_a_difference_from_itself_within_the_margin_is_only_noted(study: Study) 
 
 def test_twins_are_no_second_value_of_their_arm(study: Study) -> None:
     runs = _with_twins(study, lambda _: 5.0)
-    arm = runs.runs[0].factors
-    assert set(runs.values("seconds", **{**arm, "pass": 1}).values()) == {2.0}
-    assert len(runs.frame("pass")) == 2 * 25
-    assert runs.runs[0].key != runs.runs[-1].key
+    twin = runs.runs[-1]
+    [first] = [r for r in runs.runs[:-1] if (r.block, r.factors) == (twin.block, twin.factors)]
+    assert set(runs.values("seconds", **{**twin.factors, "pass": 1}).values()) == {2.0}
+    # Nine arms scan twice, and two once.
+    assert len(runs.frame("pass")) == 5 * (2 * 9 + 2)
+    assert first.key != twin.key
 
 
 def test_without_twins_nothing_is_compared(study: Study) -> None:
@@ -187,7 +191,7 @@ def _ordered(study: Study, orders: Sequence[Sequence[int]]) -> RunSet:
 
 def test_an_order_that_is_always_the_same_fails(study: Study) -> None:
     [failed] = controls.order(_ordered(study, [[0, 1, 2, 3]] * 3)).failed
-    assert failed == (None, {}, "the arms ran in the same order in each of 3 blocks")
+    assert failed == FailedControl("the arms ran in the same order in each of 3 blocks")
 
 
 def test_a_shuffled_order_passes_and_its_evenness_is_noted(study: Study) -> None:

@@ -108,7 +108,7 @@ def test_pairs_keep_to_blocks_that_have_both(study: Study) -> None:
         for t in trials
         if not (t.block == 1 and t.factors["instances"] == 8)
     ]
-    cold = {"pool": "2G", "pass": 1}
+    cold = {"device": "host", "pool": "2G", "pass": 1}
     top, bottom = RunSet(runs, {}, study.within).pairs(
         "seconds", {**cold, "instances": 8}, {**cold, "instances": 1}
     )
@@ -116,7 +116,8 @@ def test_pairs_keep_to_blocks_that_have_both(study: Study) -> None:
 
 
 def test_observations_of_other_within_factors_are_other_quantities(study: Study) -> None:
-    runs = RunSet([made_run(study, t) for t in planned(study, ["x"])], {}, study.within)
+    trials = [t for t in planned(study, ["x"]) if t.factors["beside"] == "nothing"]
+    runs = RunSet([made_run(study, t) for t in trials], {}, study.within)
     assert len(runs.frame("pass")) == 2 * len(runs.runs)
     assert set(runs.frame("pass").columns) >= {"pool", "pass", "seconds"}
     assert "instance" not in runs.frame("pass")
@@ -127,7 +128,8 @@ def test_observations_of_other_within_factors_are_other_quantities(study: Study)
 
 
 def test_a_variable_that_differs_beside_the_factors_is_found(study: Study) -> None:
-    one, two = (t for t in planned(study, ["x"], replicates=1) if t.factors["pool"] == "2G")
+    large = {"device": "host", "pool": "2G"}.items()
+    one, two = (t for t in planned(study, ["x"], replicates=1) if large <= t.factors.items())
     conditions = made_run(study, one).conditions
     runs = [
         made_run(study, one, conditions={**conditions, "variables": "a" * 16}),

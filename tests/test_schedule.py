@@ -52,7 +52,7 @@ def _seconds(trial: Trial) -> float:
 
 def test_nothing_stops_before_the_first_look(study: Study, plan: Plan) -> None:
     runs = _measured(study, plan, most=2)
-    assert len(runs.runs) == 2 * (5 + 1) * len(_SERVERS)
+    assert len(runs.runs) == 2 * (11 + 1) * len(_SERVERS)
 
 
 def test_a_server_whose_claims_are_decided_stops_and_the_other_goes_on(
@@ -68,7 +68,7 @@ def test_what_is_due_follows_from_the_runs_alone(study: Study, plan: Plan) -> No
     due = schedule.due(study, plan, runs)
     assert [trial.key for trial in due] == [run.key for run in runs.runs]
     # Killed within a block: the rest of that block is due, and no later one.
-    cut = RunSet(runs.runs[:16], {}, study.within)
+    cut = RunSet(runs.runs[:28], {}, study.within)
     assert {t.block for t in schedule.due(study, plan, cut)} == {0, 1}
 
 
@@ -82,8 +82,8 @@ def test_a_time_budget_ends_before_the_block_that_would_exceed_it(study: Study, 
 
 def test_a_plan_of_an_older_innolab_has_all_its_trials(study: Study, plan: Plan) -> None:
     old = replace(plan, blocks=None, twins=[])
-    assert len(schedule.due(study, old, RunSet([], {}, study.within))) == 10
-    assert len(study.planned(old)) == 7 * 10
+    assert len(schedule.due(study, old, RunSet([], {}, study.within))) == 22
+    assert len(study.planned(old)) == 5 * 22
 
 
 def test_every_claim_of_the_study_has_arms_that_can_go_on(study: Study) -> None:

@@ -271,7 +271,10 @@ def read_from_disk(**within: Any) -> Check:
     """
 
     def check(evidence: Evidence) -> Finding:
-        [row] = _at(evidence, within, "pages_read")
+        rows = _at(evidence, within, "pages_read")
+        if not rows:
+            return "ok", "no cold work in this arm"
+        [row] = rows
         wanted = row["pages_read"] * profiles.PAGE_BYTES
         says = f"{row['read_bytes']:,} bytes came from the disk for {wanted:,} bytes of pages"
         enough = wanted > 0 and row["read_bytes"] >= READ_FROM_DISK_LEAST * wanted
@@ -302,7 +305,10 @@ def kernel_share(**within: Any) -> Check:
     """
 
     def check(evidence: Evidence) -> Finding:
-        [row] = _at(evidence, within, "kernel_cpu_s")
+        rows = _at(evidence, within, "kernel_cpu_s")
+        if not rows:
+            return "ok", "no cold work in this arm"
+        [row] = rows
         share = row["kernel_cpu_s"] / max(row["cpu_s"], 0.01)
         says = f"the kernel took {share:.0%} of the CPU time of the cold work"
         return _graded(share, KERNEL_WARN, KERNEL_INVALID), says

@@ -26,20 +26,16 @@ def pool_kept_ratio(pages_read: list[int], pool_bytes: int) -> float:
     return (first - second) / (pool_bytes // PAGE_BYTES)
 
 
-def _kept(run: Any, passes: list[dict[str, Any]]) -> Bound:
-    """Return what the page counts say of the share that stayed in the pool."""
-    hot = next((row for row in run.observations if "hot_pages" in row), None)
-    if hot is not None:
-        return exactly({}, "hot_kept_ratio", 1 - hot["hot_pages_read_again"] / hot["hot_pages"])
-    pool = int(run.conditions["requested"]["innodb_buffer_pool_size"])
-    first, second = (row["pages_read"] for row in sorted(passes, key=lambda row: row["pass"]))
-    return exactly({}, "pool_kept_ratio", pool_kept_ratio([first, second], pool))
-
-
 def evidence(run: Any, series: Any) -> list[Bound]:
     """Return the metrics that follow from others, and those that the series bounds."""
+    if hot := next((row for row in run.observations if "hot_pages" in row), None):
+        kept = 1 - hot["hot_pages_read_again"] / hot["hot_pages"]
+        return [exactly({}, "hot_kept_ratio", kept)]
     rows = [r for r in run.observations if "pass" in r and "instance" not in r]
-    found = [_kept(run, rows)]
+    first, second = sorted(rows, key=lambda row: row["pass"])
+    pool = int(run.conditions["requested"]["innodb_buffer_pool_size"])
+    kept = pool_kept_ratio([first["pages_read"], second["pages_read"]], pool)
+    found = [exactly({}, "pool_kept_ratio", kept)]
     passes_s = run.conditions["time_s"]["measured passes"]
     around_s = _AROUND_PASSES_S + _AROUND_PASSES_RATIO * passes_s
     # The last sample is taken a period before the end, or earlier where the host is busy.
@@ -47,8 +43,7 @@ def evidence(run: Any, series: Any) -> list[Bound]:
         PERIOD_S + max(0.0, passes_s - float(series["t_s"].iloc[-1]))
     )
     sampled = {name: float(series[name].iloc[-1]) for name in ("mysqld_cpu_s", "mysqld_read_bytes")}
-    for row in rows:
-        others = [other for other in rows if other is not row]
+    for row, other in ((first, second), (second, first)):
         within = {"pass": row["pass"]}
         by_instance = sum(
             one["instance_pages_read"]
@@ -56,20 +51,16 @@ def evidence(run: Any, series: Any) -> list[Bound]:
             if "instance" in one and one["pass"] == row["pass"]
         )
         between = _PAGES_BETWEEN + _PAGES_BETWEEN_RATIO * by_instance
-        alone_s = passes_s - sum(other["seconds"] for other in others)
-        # What a scan beside pages in use took is not apart from what these took.
-        is_all = not any("hot_pages" in one for one in run.observations)
-        cpu_s = sampled["mysqld_cpu_s"] - sum(other["cpu_s"] for other in others)
-        read_bytes = sampled["mysqld_read_bytes"] * 0.99 - sum(
-            other["read_bytes"] for other in others
-        )
+        alone_s = passes_s - other["seconds"]
+        cpu_s = sampled["mysqld_cpu_s"] - other["cpu_s"]
+        read_bytes = sampled["mysqld_read_bytes"] * 0.99 - other["read_bytes"]
         dataset_rows = run.conditions["dataset"]["rows"]
         found += [
             Bound(within, "seconds", alone_s - around_s, alone_s),
             exactly(within, "rows_per_s", dataset_rows / row["seconds"]),
             Bound(within, "pages_read", by_instance - between, by_instance + between),
             Bound(within, "kernel_cpu_s", 0, row["cpu_s"]),
-            Bound(within, "cpu_s", is_all * cpu_s - _TICKS_S, cpu_s + missed_s + _TICKS_S),
-            Bound(within, "read_bytes", is_all * read_bytes, math.inf),
+            Bound(within, "cpu_s", cpu_s - _TICKS_S, cpu_s + missed_s + _TICKS_S),
+            Bound(within, "read_bytes", read_bytes, math.inf),
         ]
     return found

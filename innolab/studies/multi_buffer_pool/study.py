@@ -96,17 +96,21 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
         if arm.beside == "nothing":
             passes = [_scan(bench, server), _scan(bench, server)]
         else:
-            hot = table.hot_pages(bench.dataset_facts, pool)
-            with bench.clock.stage("warm-up"):
-                used = hot.use(server)
-            passes = [_scan(bench, server)]
-            with bench.clock.stage("warm-up"):
-                yield hot.kept(server, used)
+            yield _beside_hot_pages(bench, server, pool)
+            return
     for number, cost in enumerate(passes, 1):
         yield from _observed(number, cost, bench.dataset_facts["rows"])
-    if len(passes) > 1:
-        read = [cost.pages_read for cost in passes]
-        yield {"pool_kept_ratio": evidence.pool_kept_ratio(read, pool)}
+    read = [cost.pages_read for cost in passes]
+    yield {"pool_kept_ratio": evidence.pool_kept_ratio(read, pool)}
+
+
+def _beside_hot_pages(bench: Bench, server: Server, pool: int) -> Observation:
+    hot = table.hot_pages(bench.dataset_facts, pool)
+    with bench.clock.stage("warm-up"):
+        used = hot.use(server)
+    cost = _scan(bench, server)
+    with bench.clock.stage("warm-up"):
+        return {"cpu_s": cost.cpu_s, **hot.kept(server, used)}
 
 
 def _scan(bench: Bench, server: Server) -> sql.Cost:
