@@ -131,8 +131,8 @@ class Verdicts:
         judged = sum(v.verdict in _COLOURS for v in self.found)
         most = math.ceil(judged * (1 - stats.LEVEL))
         return (
-            f"Each verdict, over all its looks, is wrong by chance in at most {1 - stats.LEVEL:.0%} "
-            f"of studies like this one: of the {judged} that are decided, expect up to {most}. No "
+            f"Each verdict, over all its looks, is wrong by chance in at most {1 - stats.LEVEL:.0%} of "
+            f"studies like this one: of the {judged} that are decided, expect up to {most}. No "
             "correction for their number is made."
         )
 
