@@ -129,11 +129,11 @@ class Verdicts:
     def _by_chance(self) -> str:
         """Return how many of all verdicts may be wrong by chance alone."""
         judged = sum(v.verdict in _COLOURS for v in self.found)
-        most = math.ceil(judged * (1 - stats.LEVEL))
+        chance = 1 - stats.LEVEL
         return (
-            f"Each verdict, over all its looks, is wrong by chance in at most {1 - stats.LEVEL:.0%} of "
-            f"studies like this one: of the {judged} that are decided, expect up to {most}. No "
-            "correction for their number is made."
+            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of studies "
+            f"like this one: of the {judged} that are decided, expect up to "
+            f"{math.ceil(judged * chance)}. No correction for their number is made."
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
