@@ -131,9 +131,9 @@ class Verdicts:
         judged = sum(v.verdict in _COLOURS for v in self.found)
         chance = 1 - stats.LEVEL
         return (
-            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of studies "
-            f"like this one: of the {judged} that are decided, expect up to "
-            f"{math.ceil(judged * chance)}. No correction for their number is made."
+            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
+            f"studies: of the {judged} that are decided, expect up to {math.ceil(judged * chance)}. "
+            "No correction for their number is made."
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
