@@ -132,8 +132,8 @@ class Verdicts:
         chance = 1 - stats.LEVEL
         return (
             f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
-            f"studies: of the {judged} that are decided, expect up to {math.ceil(judged * chance)}. "
-            "No correction for their number is made."
+            f"studies: of {judged} that are decided, expect up to {math.ceil(judged * chance)}. No "
+            "correction for their number is made."
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
