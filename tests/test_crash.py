@@ -20,7 +20,16 @@ from innolab.report import folders
 
 pytestmark = pytest.mark.integration
 
-_WORDS = ["run", "multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-9.7"]
+_WORDS = [
+    "run",
+    "multi-buffer-pool",
+    "--scale",
+    "smoke",
+    "-p",
+    "builds=mysql-9.7",
+    "-p",
+    "devices=host",
+]
 _KILLS = ["run", "both", "mysqld", "run", "both", "mysqld", "both", "run", "mysqld"]
 
 
