@@ -146,7 +146,7 @@ def test_a_killed_mysqld_is_a_failed_run_and_the_rest_goes_on(
     runs, _ = RunLog(folder / "runs.jsonl").load()
     assert [r.status for r in runs].count("failed") == 1
     assert len(runs) == 8
-    assert "Not valid: 1 of 5 runs" in (folder / "index.html").read_text()
+    assert "Not valid: 1 of 8 runs" in (folder / "index.html").read_text()
     assert innolab("verify", str(folder), **env).returncode == 0
 
 
