@@ -136,7 +136,7 @@ def run(
             print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
         with Shown() as progress:
             shown = Provisional(found, folder, progress)
-            runs = measure(found, folder, progress, clock, shown.after_block)
+            runs = measure(found, folder, progress, clock, shown.after_trial)
         if all(one.status == "failed" for one in runs.runs):
             raise InnolabError(
                 f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "

@@ -17,7 +17,7 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(folder))
     monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
-    parameters = {"scale": "smoke", "replicates": 1, "builds": ["mysql-9.7"]}
+    parameters = {"scale": "smoke", "replicates": 1, "builds": ["mysql-9.7"], "devices": ["host"]}
     papermill.execute_notebook(
         str(ROOT / "notebooks" / "multi-buffer-pool.ipynb"),
         str(folder / "live.ipynb"),
@@ -28,12 +28,21 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
     )
     [begun] = folders.unfinished("multi-buffer-pool")
     measured, _ = RunLog(begun / "runs.jsonl").load()
-    assert len(measured) == 5
+    assert len(measured) == 8
     assert not list((ROOT / "notebooks").glob("*.jsonl"))
-    words = ["--scale", "smoke", "-p", "replicates=1", "-p", "builds=mysql-9.7"]
+    words = [
+        "--scale",
+        "smoke",
+        "-p",
+        "replicates=1",
+        "-p",
+        "builds=mysql-9.7",
+        "-p",
+        "devices=host",
+    ]
     done = innolab("run", "multi-buffer-pool", *words, INNOLAB_REPORTS=str(folder))
     assert done.returncode == 0, done.stderr
-    assert "(5 runs recorded)" in done.stderr
+    assert "(8 runs recorded)" in done.stderr
     [report] = folders.finished("multi-buffer-pool")
     assert RunLog(report / "runs.jsonl").load()[0] == measured
     assert innolab("verify", str(report)).returncode == 0

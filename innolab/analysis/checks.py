@@ -21,9 +21,9 @@ OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE = 0.30, 0.05
 # The kernel reads whole pages of its own beside the server's, and both count at their own moments;
 # of 20 sound cold scans none read less than 1.00 of its pages from the disk.
 READ_FROM_DISK_LEAST = 0.95
-# Of a cold scan's CPU time the kernel took 11 to 31 % (MySQL 5.6) and 24 to 60 % (9.7, most with the
-# largest pool) where memory was held, and 42 to 57 % and 60 to 67 % where a hypervisor had taken it
-# back: 16 scans each. "memory held" finds those that the share alone cannot tell apart.
+# Of a cold scan's CPU time the kernel took 11 to 31 % (MySQL 5.6) and 24 to 60 % (9.7) where memory
+# was held, and 42 to 57 % and 60 to 67 % where a hypervisor had taken it back: 16 scans each.
+# "memory held" finds those that the share alone cannot tell apart.
 KERNEL_WARN, KERNEL_INVALID = 0.50, 0.65
 # Chunks and what other work left available cost some of it.
 HELD_LEAST = 0.90

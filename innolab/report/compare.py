@@ -73,7 +73,7 @@ def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]
 def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float]]:
     """Return a metric's values by the levels of factors and within-factors, sorted by these."""
     found: dict[Any, list[float]] = {}
-    for run in runs.runs:
+    for run in (run for run in runs.runs if not run.twin):
         for row in run.observations:
             if metric in row and row.keys() & runs.within == within:
                 levels = {**run.factors, **{name: row[name] for name in sorted(within)}}

@@ -12,6 +12,8 @@ from innolab.studies.study import Study
 
 # Of the time that measuring takes, so that a page after every block costs next to nothing.
 _SHARE = 0.03
+# A first block may take long: some of its trials are numbers too.
+_FIRST_S = 75.0
 
 
 class Provisional:
@@ -20,22 +22,36 @@ class Provisional:
     def __init__(self, study: Study, folder: Path, progress: Progress) -> None:
         self._study, self._folder, self._progress = study, folder, progress
         self._took_s = 0.0
-        self._written = time.monotonic()
+        self._written = 0.0
+        self._began: float | None = None
 
-    def after_block(self, done: int) -> None:
-        """Write the page of all blocks so far, unless the last one was written a moment ago."""
+    def after_trial(self, blocks: int, is_whole: bool) -> None:
+        """Write the page of all trials so far, after a block, and once before the first is whole.
+
+        Parameters
+        ----------
+        blocks : how many blocks are complete
+        is_whole : whether the trial was the last of a block
+        """
         began = time.monotonic()
-        if self._took_s > _SHARE * (began - self._written):
-            return
+        self._began = began if self._began is None else self._began
+        if is_whole:
+            is_due = self._took_s <= _SHARE * (began - self._written)
+        else:
+            is_due = not self._written and began - self._began > _FIRST_S
+        if is_due:
+            self._write(blocks)
+            self._written = time.monotonic()
+            self._took_s = self._written - began
+
+    def _write(self, blocks: int) -> None:
         try:
-            address = write(self._study, self._folder, done)
+            address = write(self._study, self._folder, blocks)
         except InnolabError as error:
             # What cannot be shown yet can still be measured.
             self._progress.mark(f"no provisional page: {error}")
             return
-        self._written = time.monotonic()
-        self._took_s = self._written - began
-        self._progress.mark(f"first numbers, after block {done}: {address}")
+        self._progress.mark(f"a provisional page, {blocks} blocks complete: {address}")
 
 
 def write(study: Study, folder: Path, done: int) -> Path:
@@ -73,4 +89,5 @@ def _words(plan: Plan, copy: Path, done: int) -> str:
         if done < first
         else f"{len(undecided)} claims are still being decided"
     )
-    return f"Provisional: {done} of at most {last} blocks are measured; {judged}. Reload for more."
+    measured = f"{done} of at most {last} blocks are complete"
+    return f"Provisional: {measured}; {judged}. Reload for more."

@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,7 +122,19 @@ class Verdicts:
         decided = [of for of in rows.values() if any(v.verdict in _COLOURS for v in of)]
         open_ = [of for of in rows.values() if not any(v.verdict in _COLOURS for v in of)]
         table = self._table(decided) if decided else ""
-        return table + _folded(open_, self._table(open_, why=True)) + _sources(self.found)
+        said = f"<p><small>{html.escape(self._by_chance())}</small></p>"
+        folded = _folded(open_, self._table(open_, why=True))
+        return table + said + folded + _sources(self.found)
+
+    def _by_chance(self) -> str:
+        """Return how many of all verdicts may be wrong by chance alone."""
+        judged = sum(v.verdict in _COLOURS for v in self.found)
+        chance = 1 - stats.LEVEL
+        return (
+            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
+            f"studies: of {judged} that are decided, expect up to {math.ceil(judged * chance)}. No "
+            "correction for their number is made."
+        )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
         head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)

@@ -37,7 +37,7 @@ def measure(
     folder: Path,
     progress: Progress,
     clock: Clock,
-    after_block: Callable[[int], None] = lambda _block: None,
+    after_trial: Callable[[int, bool], None] = lambda _blocks, _is_whole: None,
 ) -> RunSet:
     """Run every trial that the folder's plan calls for and has no record of; return all runs.
 
@@ -45,7 +45,8 @@ def measure(
 
     Parameters
     ----------
-    after_block : is called with the number of blocks that are complete, while more are to come
+    after_trial : is called after each trial, with the number of blocks that are complete and
+        whether the trial has just completed one
 
     Raises
     ------
@@ -78,7 +79,7 @@ def measure(
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
-        _run_trials(study, chosen, log, progress, clock, after_block)
+        _run_trials(study, chosen, log, progress, clock, after_trial)
     return study.read(folder)
 
 
@@ -95,7 +96,7 @@ def _run_trials(
     log: RunLog,
     progress: Progress,
     clock: Clock,
-    after_block: Callable[[int], None],
+    after_trial: Callable[[int, bool], None],
 ) -> None:
     parameters = study.check(chosen.parameters)
     folder = log.path.parent
@@ -119,7 +120,8 @@ def _run_trials(
                 if session.lost:
                     raise InnolabError(str(run.error))
                 ran += 1
-            after_block(missing[0].block + 1)
+                is_whole = trial is missing[-1]
+                after_trial(trial.block + is_whole, is_whole)
         progress.trials(most, most, 0, "all runs recorded")
     finally:
         session.clear()

@@ -6,12 +6,17 @@ decided at a look stays so, with the interval of that look: its arms may have st
 whoever looked again at a decided claim would have to pay for that look too.
 """
 
+from collections.abc import Sequence
+
 from innolab.analysis import controls, sequential
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import DECIDED, FailedControl, Verdict
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.studies.study import Study
+
+# One block leaves no interval, whatever its level.
+_LEAST_BLOCKS = 2
 
 
 def verdicts(study: Study, chosen: Plan, runs: RunSet) -> list[Verdict]:
@@ -20,39 +25,59 @@ def verdicts(study: Study, chosen: Plan, runs: RunSet) -> list[Verdict]:
     A control that failed withholds its verdicts, also those that were decided before it failed.
     """
     failed = controls.controls(runs, study.compared).failed
-    done = 1 + max((run.block for run in runs.runs), default=-1)
     if chosen.blocks is None or chosen.blocks.last < _LEAST_BLOCKS:
         return study.look(chosen, runs, failed_controls=failed)
-    if done < chosen.blocks.first:
-        return [_too_early(v, chosen.blocks) for v in _look(study, chosen, runs, done, failed)]
-    found: dict[tuple[str, str], Verdict] = {}
-    for blocks in range(chosen.blocks.first, min(done, chosen.blocks.last) + 1):
-        for verdict in _look(study, chosen, runs, blocks, failed):
-            key = verdict.claim, verdict.server
-            if key not in found or found[key].verdict not in DECIDED:
-                found[key] = verdict
-    return list(found.values())
+    done = 1 + max((run.block for run in runs.runs), default=-1)
+    return Looks(study, chosen.blocks, chosen, runs, failed).after(done)
 
 
-# One block leaves no interval, whatever its level.
-_LEAST_BLOCKS = 2
+class Looks:
+    """The verdicts of a plan look by look; each look is judged once, however often it is asked for.
 
+    Parameters
+    ----------
+    blocks : the first and the last look
+    failed : the controls that failed
+    """
 
-def _look(
-    study: Study, chosen: Plan, runs: RunSet, blocks: int, failed: list[FailedControl]
-) -> list[Verdict]:
-    """Return the verdicts after a number of blocks, or as if the first look were there already."""
-    assert chosen.blocks is not None
-    first, last = chosen.blocks
-    level = sequential.level_at(max(blocks, first), first, last, LEVEL)
-    assert level is not None
-    return study.look(
-        chosen,
-        runs.where(lambda run: run.block < blocks),
-        failed_controls=failed,
-        level=level,
-        looks=max(1, blocks - first + 1),
-    )
+    def __init__(
+        self,
+        study: Study,
+        blocks: Blocks,
+        chosen: Plan,
+        runs: RunSet,
+        failed: Sequence[FailedControl] = (),
+    ) -> None:
+        self._study, self._chosen, self._runs, self._failed = study, chosen, runs, failed
+        self._blocks = blocks
+        self._after: dict[int, dict[tuple[str, str], Verdict]] = {}
+
+    def after(self, blocks: int) -> list[Verdict]:
+        """Return the verdicts after a number of blocks, those of earlier looks among them."""
+        if blocks < self._blocks.first:
+            return [_too_early(verdict, self._blocks) for verdict in self._look(blocks)]
+        return list(self._decided(min(blocks, self._blocks.last)).values())
+
+    def _decided(self, blocks: int) -> dict[tuple[str, str], Verdict]:
+        if blocks not in self._after:
+            before = self._decided(blocks - 1) if blocks > self._blocks.first else {}
+            kept = {key: one for key, one in before.items() if one.verdict in DECIDED}
+            found = {(one.claim, one.server): one for one in self._look(blocks)}
+            self._after[blocks] = found | kept
+        return self._after[blocks]
+
+    def _look(self, blocks: int) -> list[Verdict]:
+        """Return the verdicts after a number of blocks, or as if the first look were there."""
+        first, last = self._blocks
+        level = sequential.level_at(max(blocks, first), first, last, LEVEL)
+        assert level is not None
+        return self._study.look(
+            self._chosen,
+            self._runs.where(lambda run: run.block < blocks),
+            failed_controls=self._failed,
+            level=level,
+            looks=max(1, blocks - first + 1),
+        )
 
 
 def _too_early(verdict: Verdict, blocks: Blocks) -> Verdict:

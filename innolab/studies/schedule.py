@@ -7,7 +7,9 @@ to the same trials as measuring did.
 from collections.abc import Sequence
 from itertools import groupby
 
+from innolab.analysis import controls
 from innolab.analysis.claims import Where
+from innolab.analysis.verdicts import Verdict
 from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
@@ -22,9 +24,12 @@ def due(study: Study, chosen: Plan, runs: RunSet) -> list[Trial]:
     with the first block that is not complete.
     """
     recorded = {run.key for run in runs.runs}
+    looks = judging.Looks(study, chosen.blocks, chosen, runs) if chosen.blocks else None
     found: list[Trial] = []
     for block, trials in groupby(study.planned(chosen), key=lambda trial: trial.block):
-        of_block = _still_open(study, chosen, runs, block, list(trials))
+        of_block = list(trials)
+        if looks and chosen.blocks and block >= chosen.blocks.first:
+            of_block = _still_open(study, chosen, looks, runs, of_block)
         found += of_block
         if not of_block or not recorded.issuperset(trial.key for trial in of_block):
             break
@@ -32,15 +37,17 @@ def due(study: Study, chosen: Plan, runs: RunSet) -> list[Trial]:
 
 
 def _still_open(
-    study: Study, chosen: Plan, runs: RunSet, block: int, trials: list[Trial]
+    study: Study, chosen: Plan, looks: judging.Looks, runs: RunSet, trials: list[Trial]
 ) -> list[Trial]:
     """Return the trials of a block that are worth their time, given the blocks before it."""
-    if chosen.blocks is None or block < chosen.blocks.first:
-        return trials
+    block = trials[0].block
     before = runs.where(lambda run: run.block < block)
     if _is_over_budget(study, chosen, before.runs, len(trials)):
         return []
-    sides = _undecided(study, chosen, before)
+    # What a failed control withholds is open, also where it was decided.
+    is_sound = not controls.controls(before, study.compared).failed
+    now = looks.after(block) if is_sound else judging.verdicts(study, chosen, before)
+    sides = _undecided(study, now)
     arms = [trial for trial in trials if _is_of(trial.factors, sides)]
     servers = {trial.factors["server"] for trial in arms}
     # The control stays as long as any arm of its server does: arm and twin.
@@ -52,12 +59,12 @@ def _still_open(
     ]
 
 
-def _undecided(study: Study, chosen: Plan, runs: RunSet) -> list[tuple[str, Where]]:
+def _undecided(study: Study, verdicts: Sequence[Verdict]) -> list[tuple[str, Where]]:
     """Return server and levels of each arm that a claim still waits for."""
     sides = {claim.id: claim.sides for claim in study.claims()}
     return [
         (verdict.server, side)
-        for verdict in judging.verdicts(study, chosen, runs)
+        for verdict in verdicts
         if verdict.verdict in ("inconclusive", "withheld")
         for side in sides[verdict.claim]
     ]

@@ -60,11 +60,11 @@ SMOKE = [("raid10-8x15k", "read_only", "C"), ("raid10-8x15k", "read_only", "A"),
          ("raid10-8x15k", "read_write", "C"), ("fusionio-320", "read_only", "C")]  # fmt: skip
 
 # Whole seconds, which is what sysbench counts in. Writing comes in bursts, so it is watched longer.
-WINDOW_S = {"read_only": ByEffort(1, 10, 30), "read_write": ByEffort(1, 15, 30)}
-CAP_S = ByEffort(1, 30, 120)
-STEP_S, SETTLE_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 30, 120)
+WINDOW_S = {"read_only": ByEffort(1, 4, 30), "read_write": ByEffort(1, 6, 30)}
+CAP_S = ByEffort(1, 8, 120)
+STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 5), ByEffort(1, 6, 120)
 WARM_UP_S = ByScale(1, 3, 900)
-LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 20, 120)
+LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 1, 5), ByEffort(1, 8, 120)
 
 
 def _prices(prices: dict[str, float]) -> dict[str, float]:

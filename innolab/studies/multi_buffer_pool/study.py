@@ -173,7 +173,7 @@ STUDY = Study(
         "hot_kept_ratio": "share of the pages in use",
     },
     compared={"seconds": ("pass",)},
-    blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 12)),
+    blocks=ByEffort(Blocks(1, 1), Blocks(3, 5), Blocks(3, 12)),
     dataset=dataset,
     settings=settings,
     trial=trial,

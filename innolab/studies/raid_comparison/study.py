@@ -49,8 +49,8 @@ ARRAYS = {
 OPTIONS = {"read_only": ("--skip_trx=on",), "read_write": ("--index_updates=2",)}
 THREADS = ByScale([10], [10, 100], [1, 5, 10, 15, 20, 30, 100])
 # Whole seconds, which is what sysbench counts in.
-WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 10, 30), ByEffort(2, 60, 180), ByScale(1, 2, 30)
-STEP_S, SETTLE_CAP_S = ByEffort(1, 2, 5), ByEffort(1, 20, 120)
+WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 4, 30), ByEffort(2, 12, 180), ByScale(1, 2, 30)
+STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 5), ByEffort(1, 6, 120)
 LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 5), ByEffort(2, 16, 120)
 
 
