@@ -41,7 +41,7 @@ def env() -> Iterator[dict[str, str]]:
 
     place = Path(tempfile.mkdtemp(prefix="innolab-crash-", dir="/var/tmp"))
     place.chmod(0o755)
-    for name in ("builds", "etc"):
+    for name in ("builds", "etc", "tools"):
         (place / name).symlink_to(machine.cache_folder() / name)
     (place / "reports").mkdir()
     yield {"INNOLAB_CACHE": str(place), "INNOLAB_REPORTS": str(place / "reports")}

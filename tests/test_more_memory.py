@@ -83,8 +83,8 @@ def test_the_sweep_has_every_level_that_the_claims_need() -> None:
     wanted = [2 / 18, c, 1.6 * c, 2 * c, 2.5 * c, 2.6 * c, 3.5 * c, 3.6 * c, 0.9 * a, a, 22 / 18]
     assert {round(x, 6) for x in wanted} <= ratios
     assert {arm.distribution for arm in arms} == {"uniform", "special", "pareto", "zipf"}
-    # 15k is a member of arrays, not what a database lies on; capped writes are another study's.
-    others = {"15k", "cap-write-20mb"}
+    # 15k is a member of arrays, not what a database lies on; the rest are other studies'.
+    others = {"15k", "cap-write-20mb", "s3-disk"}
     assert {arm.device for arm in arms} == {*profiles.profiles(), "host"} - others
 
 

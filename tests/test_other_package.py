@@ -40,7 +40,7 @@ def test_it_is_measured_rendered_and_verified_as_any_other(folder: Path) -> None
     done = _innolab(PACKAGE, *words, **env)
     assert done.returncode == 0, done.stderr
     report = Path(done.stdout.splitlines()[-1]).parent
-    assert len((report / "runs.jsonl").read_text().splitlines()) == 1 + 10
+    assert len((report / "runs.jsonl").read_text().splitlines()) == 1 + 12
     assert "times as long as a scan" in (report / "index.html").read_text()
     verified = _innolab(PACKAGE, "verify", str(report), **env)
     assert verified.returncode == 0, verified.stdout
