@@ -14,7 +14,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-all lint jupyter lab lab-down bench evaluate lock clean
+.PHONY: help setup report reports test test-lab test-all lint jupyter lab lab-down bench evaluate lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -32,7 +32,10 @@ reports: setup  ## run every study that this host can run, and say of the rest w
 	$(BIN)/innolab index; exit $${failed:-0}
 
 test: setup lint  ## the tests that decide most, on real servers
-	@$(BIN)/python -m pytest -m "not thorough"
+	@$(BIN)/python -m pytest -m "not thorough and not lab"
+
+test-lab: setup  ## the tests of the lab that decide most: raised, refusals, taken down
+	@$(BIN)/python -m pytest -m "lab and not thorough"
 
 test-all: setup lint  ## every test: each kill and refusal, the whole lab
 	@$(BIN)/python -m pytest

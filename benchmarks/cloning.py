@@ -39,7 +39,7 @@ def against_fio(place: Path) -> tuple[list[float], list[float]]:
 def _fio(place: Path, size: int) -> float:
     words = [tools.path("fio"), "--name=write", f"--filename={place}/fio", "--rw=write", "--bs=1M",
              f"--size={size}", "--end_fsync=1", "--output-format=json"]  # fmt: skip
-    told = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
     (place / "fio").unlink()
-    job = json.loads(told.stdout)["jobs"][0]
+    job = json.loads(done.stdout)["jobs"][0]
     return float(job["write"]["io_bytes"]) / (float(job["job_runtime"]) / 1000)

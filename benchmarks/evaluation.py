@@ -81,7 +81,7 @@ def measure(place: Place) -> list[dict[str, list[float]]]:
     return repetitions
 
 
-def told(repetitions: list[dict[str, list[float]]], arm: str) -> str:
+def described(repetitions: list[dict[str, list[float]]], arm: str) -> str:
     """Return in how many repetitions an arm differed from `a`, and its ratio over all."""
     found = [stats.paired_ratio(r[arm], r["a"]) for r in repetitions]
     differ = sum(not one.low <= 1 <= one.high for one in found)
@@ -116,7 +116,7 @@ def main() -> None:
             emulated.lower_disk(folder / "disk")
             shutil.rmtree(folder, ignore_errors=True)
     for arm in ("b", "slower"):
-        print(told(repetitions, arm))
+        print(described(repetitions, arm))
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"evaluation-{datetime.now(UTC):%Y-%m-%dT%H%M%S}.json"
     path.write_text(json.dumps(repetitions, indent=1) + "\n")

@@ -1,6 +1,6 @@
 """Rows a second of our insert load, against what sysbench can do at most and a loop in Python.
 
-All on S1's plain table, which memory holds: one row a statement, committed by itself, on as many
+All on S1's plain table, which memory holds: one row a statement, committed on its own, on as many
 connections as the seed had. What differs is who asks.
 """
 
@@ -69,7 +69,7 @@ def _ours(server: Server) -> float:
 
 
 def _empty_calls(server: Server, script: Path) -> float:
-    words = sysbench.command(server, sysbench.brought(server, script), THREADS, _LOAD.seed)
+    words = sysbench.command(server, sysbench.copied(server, script), THREADS, _LOAD.seed)
     words += [f"--events={EMPTY_CALLS}", "--time=0", "--histogram=on", "run"]
     return parse(sysbench.ended(server, words, None).stdout).tps
 

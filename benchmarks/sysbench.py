@@ -75,5 +75,5 @@ def _ours(server: Server, workload: Workload) -> float:
 
 def _by_hand(server: Server, workload: Workload) -> float:
     words = sysbench.argv(workload, server, f"--time={WINDOW_S}", "--events=0", "run")
-    told = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/").stdout
-    return float(re.search(r"transactions: +\d+ +\(([\d.]+) per sec", told)[1])  # type: ignore[index]
+    output = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/").stdout
+    return float(re.search(r"transactions: +\d+ +\(([\d.]+) per sec", output)[1])  # type: ignore[index]

@@ -35,9 +35,9 @@ def _ours(server: Server) -> float:
 def _client(server: Server) -> float:
     words = [tools.path("mariadb"), "--no-defaults", f"--socket={server.socket}", "--user=root",
              *_plugin_folder(), "--skip-ssl", "-vvv", "--execute", scan.SCAN]  # fmt: skip
-    told = subprocess.run(words, capture_output=True, text=True)
-    if not (found := re.search(r"1 row in set \((?:(\d+) min )?([\d.]+) sec\)", told.stdout)):
-        raise InnolabError(f"The client did not time the scan: {told.stdout}{told.stderr}")
+    done = subprocess.run(words, capture_output=True, text=True)
+    if not (found := re.search(r"1 row in set \((?:(\d+) min )?([\d.]+) sec\)", done.stdout)):
+        raise InnolabError(f"The client did not time the scan: {done.stdout}{done.stderr}")
     return int(found[1] or 0) * 60 + float(found[2])
 
 

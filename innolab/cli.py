@@ -343,7 +343,7 @@ def _set_up_s() -> float:
 
 
 class _EndedError(BaseException):
-    """Told to end. No Exception: the trial it falls into has not failed and is not recorded."""
+    """Asked to end. No Exception: the trial it falls into has not failed and is not recorded."""
 
 
 def _end(_number: int, _frame: object) -> None:

@@ -56,7 +56,7 @@ def _examples(count: int) -> settings:
     )
 
 
-def _told(action: Callable[[], object]) -> None:
+def _explained(action: Callable[[], object]) -> None:
     """Do what may only return, or be refused in one paragraph."""
     try:
         action()
@@ -121,7 +121,7 @@ def _damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
 
 def _damaged(text: str) -> st.SearchStrategy[bytes]:
     as_json = _damaged_json(text, _places(json.loads(text)))
-    return as_json.map(lambda told: told.encode("utf-8", "surrogatepass")) | _damaged_bytes(
+    return as_json.map(lambda text: text.encode("utf-8", "surrogatepass")) | _damaged_bytes(
         text.encode()
     )
 
@@ -133,7 +133,7 @@ _VARIABLES = sorted((REPORT / "variables").iterdir())[0]
 
 @_examples(900)
 @given(_damaged(_PLAN))
-def test_a_damaged_plan_is_told(folder: Path, damage: bytes) -> None:
+def test_a_damaged_plan_is_explained(folder: Path, damage: bytes) -> None:
     (folder / PLAN_FILE).write_bytes(damage)
 
     def read() -> None:
@@ -141,14 +141,14 @@ def test_a_damaged_plan_is_told(folder: Path, damage: bytes) -> None:
         STUDY.check(plan.parameters)
         STUDY.plan_sha256(plan)
 
-    _told(read)
+    _explained(read)
 
 
 @_examples(900)
 @given(_damaged(_MANIFEST))
-def test_a_damaged_manifest_is_told(folder: Path, damage: bytes) -> None:
+def test_a_damaged_manifest_is_explained(folder: Path, damage: bytes) -> None:
     (folder / folders.MANIFEST_FILE).write_bytes(damage)
-    _told(lambda: manifest.seal_of(manifest.read(folder)))
+    _explained(lambda: manifest.seal_of(manifest.read(folder)))
 
 
 def _lines() -> list[str]:
@@ -201,15 +201,15 @@ def _read_log(folder: Path) -> None:
 
 @_examples(1000)
 @given(_damaged_log())
-def test_a_damaged_log_is_told_and_stays_as_it_is(folder: Path, damage: bytes) -> None:
+def test_a_damaged_log_is_explained_and_stays_as_it_is(folder: Path, damage: bytes) -> None:
     (folder / runlog.FILE).write_bytes(damage)
-    _told(lambda: _read_log(folder))
+    _explained(lambda: _read_log(folder))
     assert (folder / runlog.FILE).read_bytes() == damage
 
 
 @_examples(500)
 @given(st.data())
-def test_a_damaged_set_of_runs_is_told(folder: Path, data: st.DataObject) -> None:
+def test_a_damaged_set_of_runs_is_explained(folder: Path, data: st.DataObject) -> None:
     (folder / "variables").mkdir(exist_ok=True)
     variables, log = _VARIABLES.read_bytes(), ("\n".join(_LINES) + "\n").encode()
     if data.draw(st.booleans()):
@@ -218,7 +218,7 @@ def test_a_damaged_set_of_runs_is_told(folder: Path, data: st.DataObject) -> Non
         log = data.draw(_damaged_log())
     (folder / "variables" / _VARIABLES.name).write_bytes(variables)
     (folder / runlog.FILE).write_bytes(log)
-    _told(lambda: STUDY.read(folder))
+    _explained(lambda: STUDY.read(folder))
 
 
 _JOURNAL = json.dumps(
@@ -238,7 +238,7 @@ _JOURNAL = json.dumps(
 
 @_examples(700)
 @given(_damaged(_JOURNAL))
-def test_a_damaged_journal_is_told(folder: Path, damage: bytes) -> None:
+def test_a_damaged_journal_is_explained(folder: Path, damage: bytes) -> None:
     (folder / journal.FILE).write_bytes(damage)
 
     def read() -> None:
@@ -248,7 +248,7 @@ def test_a_damaged_journal_is_told(folder: Path, damage: bytes) -> None:
         begun.checkpoint()
         begun.why_again()
 
-    _told(read)
+    _explained(read)
 
 
 _ANSWER = {
@@ -282,8 +282,8 @@ def test_what_an_inventory_says_is_taken() -> None:
 
 @_examples(900)
 @given(_damaged(_ANSIBLE_SAYS), st.sampled_from([0, 0, 0, 2]))
-def test_a_hostile_inventory_is_told(damage: bytes, status: int) -> None:
-    _told(lambda: _asked(damage.decode(errors="replace"), status))
+def test_a_hostile_inventory_is_explained(damage: bytes, status: int) -> None:
+    _explained(lambda: _asked(damage.decode(errors="replace"), status))
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_hostile_inventory_is_told(damage: bytes, status: int) -> None:
         ("inventory_hostname", "another", "is not in the group database_hosts"),
     ],
 )
-def test_a_wrong_variable_is_told(variable: str, value: object, said: str) -> None:
+def test_a_wrong_variable_is_explained(variable: str, value: object, said: str) -> None:
     answer = {"plays": [{"tasks": [{"hosts": {"r900": {"msg": {**_ANSWER, variable: value}}}}]}]}
     with pytest.raises(InputError) as refusal:
         _asked(json.dumps(answer))
@@ -350,13 +350,13 @@ _TEXTS = [
     | st.text(alphabet="[]{}&*!|>-:#,'\"%@`?~ \n0x1e.9a<=T", max_size=60)
     | _VALUES,
 )
-def test_a_hostile_parameter_is_told(name: str, parameter: str, text: str) -> None:
+def test_a_hostile_parameter_is_explained(name: str, parameter: str, text: str) -> None:
     study = studies.find(name)
 
     def read() -> None:
         study.check(cli._parameters(study, "quick", [f"{parameter}={text}"]))
 
-    _told(read)
+    _explained(read)
 
 
 def _bomb() -> Any:
@@ -494,7 +494,7 @@ def test_an_inventory_is_not_executed(folder: Path, place: str) -> None:
     assert (folder / "executed").exists()
 
 
-def test_what_is_no_inventory_is_told(folder: Path) -> None:
+def test_what_is_no_inventory_is_explained(folder: Path) -> None:
     (folder / "link").symlink_to(folder / "nowhere")
     os.mkfifo(folder / "pipe")
     (folder / "empty" / ".git").mkdir(parents=True)

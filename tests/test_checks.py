@@ -30,7 +30,7 @@ CHECKS = {
     **checks.CHECKS,
     **{k: v for name in studies.names() for k, v in studies.find(name).own_checks.items()},
 }
-# What these find is a doubt to be told, not a reason to drop the run.
+# What these find is a doubt to be shown, not a reason to drop the run.
 _WARNINGS = {"load without errors", "steady state", "array as its formula", "in one piece",
              "transactions a window", "redo come round"}  # fmt: skip
 

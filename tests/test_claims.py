@@ -2,6 +2,7 @@
 
 import math
 import random
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from innolab.analysis.verdicts import (
 )
 from innolab.base.errors import InputError
 from innolab.record.run import Run
+from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
 from innolab.report import shown
 from innolab.studies.study import Study, Trial
@@ -487,3 +489,37 @@ def _verdicts(
 def _published(name: str) -> dict[str, float | None]:
     study = studies.find(name)
     return {claim.id: published_value(study.published(), claim) for claim in study.claims()}
+
+
+def _session(claims_sha256: str) -> SessionStart:
+    return SessionStart(
+        began_at=datetime(2026, 3, 4, 5, 6, tzinfo=UTC),
+        plan_sha256="1" * 64,
+        claims_sha256=claims_sha256,
+        trials=1,
+        blocks=1,
+        innolab={},
+    )
+
+
+def test_a_page_says_when_claims_were_registered(study: Study) -> None:
+    found = shown.registration([_session("2" * 64)], "2" * 64, study.claims())
+    assert "on 2026-03-04 at 05:06 UTC; unchanged since" in found.says
+    assert found.changed is None
+
+
+def test_a_claim_changed_after_it_was_registered_is_named_with_its_day(study: Study) -> None:
+    first, *others = study.claims()
+    later = first.model_copy(update={"changed": date(2026, 3, 9)})
+    earlier = others[0].model_copy(update={"changed": date(2026, 3, 1)})
+    found = shown.registration([_session("2" * 64)], "3" * 64, [later, earlier])
+    assert found.changed is not None
+    assert f"{first.id} on 2026-03-09" in found.changed
+    assert earlier.id not in found.changed
+    unnamed = shown.registration([_session("2" * 64)], "3" * 64, [earlier])
+    assert unnamed.changed is not None
+    assert "on a day that they do not name" in unnamed.changed
+
+
+def test_what_innolab_0_1_registered_is_nothing(study: Study) -> None:
+    assert "registered no claims" in shown.registration([], "2" * 64, study.claims()).says

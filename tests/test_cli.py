@@ -54,7 +54,9 @@ def _snapshot(*folders: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", _BAD)
-def test_bad_input_is_told_and_changes_nothing(innolab: Innolab, folder: Path, name: str) -> None:
+def test_bad_input_is_explained_and_changes_nothing(
+    innolab: Innolab, folder: Path, name: str
+) -> None:
     words, said = _BAD[name]
     watched = (folder, machine.cache_folder() / "datasets", machine.cache_folder() / datasets.WORK)
     before = _snapshot(*watched)
@@ -84,7 +86,7 @@ def test_a_report_that_exists_is_refused(innolab: Innolab, folder: Path) -> None
 
 
 @pytest.mark.parametrize("verb", [_RUN, ("index",)])
-def test_a_reports_folder_that_cannot_be_written_is_told(
+def test_a_reports_folder_that_cannot_be_written_is_explained(
     innolab: Innolab, folder: Path, verb: tuple[str, ...]
 ) -> None:
     (folder / "file").touch()
@@ -100,7 +102,7 @@ def test_a_cache_without_builds_names_the_setup(innolab: Innolab, folder: Path) 
     assert innolab("doctor", INNOLAB_CACHE=str(folder)).returncode == 1
 
 
-def test_a_cache_too_deep_for_a_socket_is_told(innolab: Innolab, folder: Path) -> None:
+def test_a_cache_too_deep_for_a_socket_is_explained(innolab: Innolab, folder: Path) -> None:
     deep = folder / ("deep" * 30)
     done = innolab(*_RUN, INNOLAB_CACHE=str(deep), INNOLAB_REPORTS=str(folder))
     assert done.returncode == 2
@@ -127,14 +129,14 @@ def test_builds_that_cannot_be_had_are_left_out_and_none_is_an_error(
     assert "this host has no apt-get" in alone.stderr
 
 
-def test_too_little_disk_is_told_before_loading(folder: Path) -> None:
+def test_too_little_disk_is_explained_before_loading(folder: Path) -> None:
     with pytest.raises(InputError, match=r"free\. Make room"):
         datasets.require_disk(folder, 10**18)
 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
-def test_a_small_disk_is_told_by_the_run(folder: Path) -> None:
+def test_a_small_disk_is_explained_by_the_run(folder: Path) -> None:
     cache = machine.cache_folder()
     script = (
         f"mount -t tmpfs -o size=300m tmpfs {folder} && "

@@ -179,7 +179,7 @@ def test_a_journal_outlives_a_session_where_its_data_do(folder: Path) -> None:
     assert not first.place.exists(), "no journal names it any more"
 
 
-def test_a_damaged_journal_is_told(folder: Path) -> None:
+def test_a_damaged_journal_is_explained(folder: Path) -> None:
     (folder / journal.FILE).write_text('{"trial": "a", "pl')
     with pytest.raises(InputError, match="Remove it, and its trial"):
         Journal(folder, "a", folder, lasting=True).checkpoint()

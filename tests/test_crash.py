@@ -150,7 +150,7 @@ def test_a_killed_mysqld_is_a_failed_run_and_the_rest_goes_on(
     assert innolab("verify", str(folder), **env).returncode == 0
 
 
-def test_told_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
+def test_asked_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
     cache = env["INNOLAB_CACHE"]
     run = subprocess.Popen(
         [BIN / "innolab", *_WORDS, "-p", "seed=10"], env={**os.environ, **env}, cwd=ROOT,

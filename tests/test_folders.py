@@ -36,7 +36,7 @@ def test_versions_are_ordered_by_number_not_by_letter(tmp_path: Path) -> None:
     assert found == ["1", "2", "9", "10"]
 
 
-def test_a_damaged_plan_is_told_with_its_file() -> None:
+def test_a_damaged_plan_is_explained_with_its_file() -> None:
     folder = folders.begin(_plan(1))
     for text in ("{", '{"study": 1}', '["x"]'):
         (folder / "plan.json").write_text(text)
@@ -54,6 +54,6 @@ def test_a_report_being_rendered_is_never_resumed_as_a_measurement(tmp_path: Pat
     assert folders.version_of(again).endswith("-3")
 
 
-def test_a_folder_that_is_no_report_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_report_is_explained(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no innolab report"):
         Plan.read(tmp_path)

@@ -163,14 +163,14 @@ def lenient(running: Server) -> Iterator[Server]:
 
 
 @integration
-def test_pages_of_another_size_than_asked_for_are_told(lenient: Server) -> None:
+def test_pages_of_another_size_than_asked_for_are_explained(lenient: Server) -> None:
     with pytest.raises(InnolabError, match=r"another table .*partition 2 has pages of 8192 bytes"):
         _made(lenient, "compressed", 3)
 
 
 @integration
 @old_only
-def test_a_table_that_is_compressed_in_name_only_is_told(lenient: Server) -> None:
+def test_a_table_that_is_compressed_in_name_only_is_explained(lenient: Server) -> None:
     """5.6 only warns: its words of CREATE TABLE still say COMPRESSED."""
     lenient.query("SET GLOBAL innodb_file_format = Antelope")
     try:
@@ -420,7 +420,7 @@ def test_an_error_ends_the_run(running: Server, spoil: Callable[[Server], None],
 
 @integration
 @today_only
-def test_a_server_that_dies_in_the_middle_is_told_as_dead(running: Server) -> None:
+def test_a_server_that_dies_in_the_middle_is_explained_as_dead(running: Server) -> None:
     _made(running)
     murder = threading.Timer(0.5, os.kill, (running.pid, signal.SIGKILL))
     murder.start()

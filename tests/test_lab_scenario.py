@@ -162,7 +162,7 @@ def test_an_array_converges_once_and_outlives_a_reboot(lab: Lab) -> None:
     _done([str(BIN / "ansible"), "-i", "playbooks/inventories/lab", "lab", "-m",
            "ansible.builtin.reboot"], lab.env)  # fmt: skip
     after = lab.ssh(f"findmnt -no SOURCE,TARGET {_MOUNT}; cat /proc/sys/kernel/random/boot_id")
-    assert after.splitlines()[-1] != before.splitlines()[-1], "it was not started anew"
+    assert after.splitlines()[-1] != before.splitlines()[-1], "it was not started again"
     assert _MOUNT in after
     assert lab.ssh("readlink -f /dev/md/innolab-data").startswith("/dev/md")
     assert lab.converge(**wanted) == 0

@@ -11,7 +11,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine
 
 
-def test_one_process_measures_at_a_time_and_the_other_is_told_who() -> None:
+def test_one_process_measures_at_a_time_and_the_other_is_explained_who() -> None:
     with machine.measuring_alone():
         code = "from innolab.hosts import machine\nwith machine.measuring_alone(): pass"
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -139,7 +139,9 @@ def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
 
 @pytest.mark.thorough
 @needs_root
-def test_what_is_asked_of_the_runs_may_be_asked_anew(env: dict[str, str], innolab: Innolab) -> None:
+def test_what_is_asked_of_the_runs_may_be_asked_again(
+    env: dict[str, str], innolab: Innolab
+) -> None:
     folder = sorted((Path(env["INNOLAB_REPORTS"]) / "more-memory").glob("*/manifest.json"))[
         0
     ].parent
@@ -237,7 +239,7 @@ def test_more_threads_than_connections_fail_with_the_servers_words(
         ("rows=900000000", "of memory"),
     ],
 )
-def test_bad_input_is_told_before_anything_runs(
+def test_bad_input_is_explained_before_anything_runs(
     env: dict[str, str], innolab: Innolab, given: str, says: str
 ) -> None:
     before = sorted(Path(env["INNOLAB_REPORTS"]).rglob("*"))
@@ -248,7 +250,7 @@ def test_bad_input_is_told_before_anything_runs(
     assert sorted(Path(env["INNOLAB_REPORTS"]).rglob("*")) == before
 
 
-def test_a_missing_tool_is_told_before_anything_runs(
+def test_a_missing_tool_is_explained_before_anything_runs(
     env: dict[str, str], innolab: Innolab, folder: Path
 ) -> None:
     for name in ("builds", "etc"):
@@ -300,7 +302,7 @@ def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> Non
 
 
 @needs_root
-def test_a_disk_that_cannot_be_made_is_told_in_words(folder: Path) -> None:
+def test_a_disk_that_cannot_be_made_is_explained_in_words(folder: Path) -> None:
     (folder / "disk").mkdir()
     (folder / "disk" / "mine.txt").write_text("not to be lost")
     with machine.measuring_alone(), pytest.raises(InnolabError, match="could not be made present"):

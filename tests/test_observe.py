@@ -9,12 +9,12 @@ from innolab.hosts.local import HERE
 
 
 def test_facts_of_the_disk_are_those_of_df(folder: Path) -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         ["df", "--output=fstype", str(folder)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     facts = observe.facts(HERE, folder)
-    assert facts["disk"]["file_system"] == told.stdout.split()[-1]
+    assert facts["disk"]["file_system"] == done.stdout.split()[-1]
     assert facts["cores"] == os.cpu_count()
     assert facts["memory_bytes"] > 2**28
 

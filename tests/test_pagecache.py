@@ -22,11 +22,11 @@ def test_pages_are_counted_evicted_and_gone(folder: Path) -> None:
 def test_the_count_is_that_of_fincore(folder: Path) -> None:
     file = folder / "data"
     file.write_bytes(os.urandom(300 * 4096))
-    told = subprocess.run(
+    done = subprocess.run(
         ["fincore", "--noheadings", "--output", "PAGES", str(file)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert pagecache.resident_pages([file]) == int(told.stdout)
+    assert pagecache.resident_pages([file]) == int(done.stdout)
 
 
 def test_an_empty_file_has_no_pages(folder: Path) -> None:

@@ -123,7 +123,7 @@ def test_a_host_that_does_not_answer_is_an_error_in_words() -> None:
         Remote(Address("db1", "127.0.0.1", port, "root", None, ("-F", "/dev/null")))
 
 
-def test_only_builds_of_the_cache_are_brought_to_a_host() -> None:
+def test_only_builds_of_the_cache_are_copied_to_a_host() -> None:
     command = ("/c/builds/m/ld.so", "/c/builds/m/mysqld")
     env, share = {"L": "/c/builds/m"}, "/c/builds/m/s"
     ours = builds.Build("m", "9.7", command, env, share, "i", "", "")
@@ -186,7 +186,7 @@ def test_barriers_that_are_not_as_asked_support_no_verdict() -> None:
     assert _judged("array as asked", device)[0] == "invalid"
 
 
-def test_a_speed_off_the_formula_is_told() -> None:
+def test_a_speed_off_the_formula_is_explained() -> None:
     assert _judged("array as its formula", _device())[0] == "ok"
     device = _device()
     device["calibration"]["write_per_s"] = 400 * (1 + raid.TOLERANCE) + 1

@@ -292,7 +292,7 @@ def _kept() -> Path:
 
 
 @pytest.mark.thorough
-def test_rendering_anew_makes_a_new_version_from_the_same_runs(
+def test_rendering_again_makes_a_new_version_from_the_same_runs(
     innolab: Innolab, folder: Path
 ) -> None:
     env = {"INNOLAB_REPORTS": str(folder)}

@@ -92,3 +92,17 @@ def test_every_claim_of_the_study_has_arms_that_can_go_on(study: Study) -> None:
         for side in claim.sides:
             factors = {k: v for k, v in side.items() if k not in study.within}
             assert any(factors.items() <= arm.items() for arm in arms), claim.id
+
+
+def test_claims_that_changed_since_do_not_make_a_report_incomplete(
+    study: Study, plan: Plan
+) -> None:
+    runs = _measured(study, plan)
+    stopped = RunSet([run for run in runs.runs if run.block < 3], {}, study.within)
+    assert schedule.due(study, plan, stopped) != schedule.due(study, plan, stopped, {"0" * 64})
+    due = schedule.due(study, plan, stopped, {"0" * 64})
+    assert {trial.key for trial in due} == {run.key for run in stopped.runs}
+    # All trials before the first look are due, whatever was claimed.
+    few = RunSet(stopped.runs[:5], {}, study.within)
+    first = [trial for trial in study.planned(plan) if trial.block < 2]
+    assert schedule.due(study, plan, few, {"0" * 64}) == first

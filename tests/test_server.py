@@ -51,7 +51,7 @@ def test_it_runs_unprivileged_on_a_private_socket(running: Server) -> None:
     assert int(running.status()["Innodb_pages_read"]) > 0
 
 
-def test_it_ends_when_told(build: Build, data: Path, folder: Path) -> None:
+def test_it_ends_when_asked(build: Build, data: Path, folder: Path) -> None:
     one = Server(build, data, folder / "run", _base(), {})
     one.start()
     pid = one.pid
@@ -67,7 +67,7 @@ def test_an_unknown_setting_stops_the_start_with_the_servers_words(
         Server(build, data, folder / "run", _base(), {"no_such_thing": 1}).start()
 
 
-def test_a_death_in_mid_query_is_told_as_one(build: Build, data: Path, folder: Path) -> None:
+def test_a_death_in_mid_query_is_explained_as_one(build: Build, data: Path, folder: Path) -> None:
     one = Server(build, data, folder / "run", _base(), {})
     one.start()
     os.kill(one.pid, signal.SIGKILL)
@@ -76,7 +76,7 @@ def test_a_death_in_mid_query_is_told_as_one(build: Build, data: Path, folder: P
     one.kill()
 
 
-def test_a_wrong_statement_is_told_as_one(running: Server) -> None:
+def test_a_wrong_statement_is_explained_as_one(running: Server) -> None:
     with pytest.raises(ServerError, match="refused a statement"):
         running.query("SELECT nonsense")
 

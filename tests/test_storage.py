@@ -324,7 +324,7 @@ def test_data_that_may_be_lost_are_erased_before_anything_is_made(layout: str) -
     assert not any(step.kind == "erase" for step in planned(wanted, a_host()).steps)
 
 
-def test_a_single_disk_that_was_used_for_something_else_since_is_made_anew() -> None:
+def test_a_single_disk_that_was_used_for_something_else_since_is_made_again() -> None:
     on = after(wish("single", 1))
     on.facts["d1"] = filled("d1")
     with pytest.raises(Error, match="not blank"):

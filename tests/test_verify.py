@@ -1,4 +1,4 @@
-"""An author who edits a report, renders it anew and seals it again is found, or it is said why not.
+"""An author who edits a report, renders it again and seals it again is found, or why not is said.
 
 The report under attack is rendered here by the code under test from the runs of a reference, once;
 each attack works on a copy of it.
@@ -97,7 +97,7 @@ def report(sound: Callable[[str], Path], tmp_path: Path) -> Path:
 
 
 def _rewritten(report: Path, change: Callable[[list[Body]], None]) -> None:
-    """Change the runs and write their log anew, every line bound to the one before it."""
+    """Change the runs and write their log again, every line bound to the one before it."""
     log = RunLog(report / _RUNS)
     lines = [json.loads(line) for line in log.path.read_text().splitlines()]
     session = lines[0]
@@ -288,7 +288,7 @@ def test_a_foreign_notebook_is_executed_on_demand_alone_and_in_a_sandbox(report:
     assert any("Executed in a sandbox, it gives what the report shows" in n for n in found.notes)
 
 
-def test_claims_changed_after_a_session_began_are_told(report: Path) -> None:
+def test_claims_changed_after_a_session_began_are_explained(report: Path) -> None:
     """The session under attack was registered with other claims than there are."""
     assert any("claims were changed" in note for note in verify(report).notes)
 

@@ -359,14 +359,14 @@ def _redo_come_round(evidence: Evidence) -> Finding:
     fresh = [
         f"{row['redo_before_bytes']:,.0f} of {row['redo_log_bytes']:,} bytes ({row['label']})"
         for row in evidence.conditions["steady"]
-        if not _came_round(row)
+        if not redo_came_round(row)
     ]
     if fresh:
         return "warn", f"the redo log was written but in part before: {'; '.join(fresh)}"
     return "ok", "the redo log had come round, or was hardly written"
 
 
-def _came_round(row: Mapping[str, Any]) -> bool:
+def redo_came_round(row: Mapping[str, Any]) -> bool:
     """Return whether the log was full once before a window, or levelled off in it.
 
     Without flushing, the age of the checkpoint grows by all that is written: from the mean of a

@@ -79,7 +79,7 @@ class Model:
     """A server under one workload as three stations: CPU, device reads, device writes.
 
     Reads and writes wait in separate queues because the block-io controller that makes a device
-    slow counts and limits each direction by itself. A real disk has one queue for both.
+    slow counts and limits each direction on its own. A real disk has one queue for both.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class Model:
 def fit_reads(points: Sequence[Point], cpu_tps: float, threads: int) -> Model:
     """Return the model of a workload that only reads: `reads` and `miss_cpu_s` are fitted.
 
-    Least squares on log tps, every point with the same weight. Both constants are told apart only
-    by points on either side: slow devices give `reads`, fast ones `miss_cpu_s`. Without the one
+    Least squares on log tps, every point with the same weight. It takes points on either side to
+    know both constants: slow devices give `reads`, fast ones `miss_cpu_s`. Without the one
     or the other the fit says nothing of the missing constant, though it returns one; of equally
     good answers that with the least second constant. Neither gets exactly 0: one without effect
     ends at the bound of the search, where it changes tps by about 1e-6.

@@ -408,7 +408,7 @@ def _needs(blocks: int | None) -> str:
 
 
 def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> _Finding:
-    """Judge a largest value by itself: runs say nothing of how far those not made may go.
+    """Judge a largest value alone: runs say nothing of how far those not made may go.
 
     One run above the bound refutes the claim. Where there is none, the binomial says how many of
     further runs may be.

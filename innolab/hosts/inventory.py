@@ -120,14 +120,14 @@ def find(inventory: str, name: str) -> Named:
         )
     path = _path(inventory)
     try:
-        told = ask(path, name, " ".join(_ASKED.split()))
+        given = ask(path, name, " ".join(_ASKED.split()))
     except PlaybookError as failure:
         said = " ".join(str(failure).split())[:_MOST_QUOTED]
         raise InputError(
             f"The inventory {shown(inventory)} says nothing of the host '{name}': {said}. Nothing "
             "was changed."
         ) from None
-    found = _variables(told, inventory, name)
+    found = _variables(given, inventory, name)
     _require_reachable(found, inventory, name)
     return _named(found, path)
 
@@ -220,7 +220,7 @@ def _why_not(file: Path) -> str | None:
     try:
         mode = file.stat().st_mode
     except OSError as error:
-        return f"it leads nowhere ({error.strerror}). Mend it or remove it. Nothing was changed."
+        return f"it leads nowhere ({error.strerror}). Repair it or remove it. Nothing was changed."
     if not stat.S_ISREG(mode):
         return "it is no regular file. Name a YAML or INI file. Nothing was changed."
     if os.access(file, os.X_OK) and os.environ.get(PROGRAMS_ALLOWED) != "1":
@@ -232,7 +232,7 @@ def _why_not(file: Path) -> str | None:
     return None
 
 
-def _variables(told: Any, inventory: str, name: str) -> Variables:
+def _variables(given: Any, inventory: str, name: str) -> Variables:
     """Return what an inventory says of a host, with every type and bound checked.
 
     Raises
@@ -241,7 +241,7 @@ def _variables(told: Any, inventory: str, name: str) -> Variables:
         Names what is wrong and what was expected.
     """
     try:
-        return Variables.model_validate(told)
+        return Variables.model_validate(given)
     except ValidationError as error:
         wrong = "; ".join(_fault(item) for item in error.errors()[:_MOST_FAULTS])
     except UnicodeError:

@@ -72,9 +72,9 @@ def _results(program: str, *words: str) -> list[dict[str, Any]]:
     return results
 
 
-def _tasks(told: str) -> list[dict[str, Any]]:
+def _tasks(output: str) -> list[dict[str, Any]]:
     try:
-        plays = json.loads(told[told.index("{") :])["plays"]
+        plays = json.loads(output[output.index("{") :])["plays"]
         hosts = [task["hosts"] for play in plays for task in play["tasks"]]
         return [dict(result) for named in hosts for result in named.values()]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

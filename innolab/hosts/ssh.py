@@ -191,12 +191,12 @@ class Remote(Host):
             text=True,
         )
         assert client.stdout is not None
-        told = client.stdout.readline().strip()
-        if not told.isdigit():
+        line = client.stdout.readline().strip()
+        if not line.isdigit():
             client.kill()
             client.wait()
             self._lost()
-        return _Started(self, client, int(told))
+        return _Started(self, client, int(line))
 
     def peek(self, *paths: str | Path) -> list[str | None]:
         """Return the texts of small files, by a shell that stays: a sample each second is cheap."""

@@ -1,6 +1,6 @@
 -- Inserts into the table of seed S1 until an exact number of rows is in it: sysbench's --events.
 --
--- An event is one statement, committed by itself. With --mysql-ignore-errors=none any SQL error
+-- An event is one statement, committed on its own. With --mysql-ignore-errors=none any SQL error
 -- ends the whole run: nothing is tried again in silence.
 sysbench.cmdline.options = {
    table_name = {"The table", "test"},

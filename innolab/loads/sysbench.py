@@ -70,7 +70,7 @@ class Load(NamedTuple):
 
 def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
-    script = brought(server, _ZIPF) if workload.distribution == "zipf" else SCRIPTS[workload.load]
+    script = copied(server, _ZIPF) if workload.distribution == "zipf" else SCRIPTS[workload.load]
     return [
         *command(server, script, workload.threads, workload.seed),
         "--tables=1",
@@ -95,7 +95,7 @@ def command(server: Server, script: str, threads: int, seed: int) -> list[str]:
     ]
 
 
-def brought(server: Server, script: Path) -> str:
+def copied(server: Server, script: Path) -> str:
     """Return the path of a script of ours, where the server's user can read it on its host."""
     copy = server.folder / script.name
     server.host.write(copy, script.read_text())

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from innolab.analysis import steady_state
+from innolab.analysis import checks, steady_state
 from innolab.analysis.checks import LOAD_CHECKS
 from innolab.analysis.consistency import Bound, exactly
 from innolab.loads import sysbench
@@ -95,7 +95,9 @@ def measure(
             if is_steady or waited_s + 2 * window_s > times.settle_cap_s + times.cap_s:
                 break
             waited_s += window_s
-    reached = is_steady and steady_state.is_level(steps) and window.has_enough
+    settled = steady_state.is_level(steps)
+    is_whole = window.has_enough and checks.redo_came_round(window.facts())
+    reached = is_steady and settled and is_whole
     levels = dict(within or {})
     label = ", ".join(f"{level} {name}" for name, level in levels.items()) or workload.load
     bench.note_row(
@@ -104,17 +106,11 @@ def measure(
             "label": label,
             "within": levels,
             "reached": reached,
-            "settled": steady_state.is_level(steps),
+            "settled": settled,
             "waited_s": waited_s,
             "window_s": times.window_s,
             "steps": [{k: round(v, 4) for k, v in step.items()} for step in steps],
-            "drifts": {d.quantity: round(d.share, 4) for d in window.drifts},
-            # The samples of the series that the metrics follow from.
-            "from_s": window.from_s,
-            "to_s": window.to_s,
-            "rate_from_s": window.rate_from_s,
-            "rate_to_s": window.rate_to_s,
-            **window.traffic,
+            **window.facts(),
         },
     )
     lines = {"window_s": window_s, **window.lines}
@@ -239,6 +235,17 @@ class _Window(NamedTuple):
     rate_from_s: float
     rate_to_s: float
     traffic: dict[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the record says of it: drifts, samples that metrics follow from, traffic."""
+        return {
+            "drifts": {drift.quantity: round(drift.share, 4) for drift in self.drifts},
+            "from_s": self.from_s,
+            "to_s": self.to_s,
+            "rate_from_s": self.rate_from_s,
+            "rate_to_s": self.rate_to_s,
+            **self.traffic,
+        }
 
 
 def _window(

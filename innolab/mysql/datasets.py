@@ -185,5 +185,5 @@ class Clone(Copy):
     def _prints(self, data: Path) -> dict[str, str]:
         """Return size and modification time of each table file of the schema `innolab`."""
         asked: Words = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
-        told = self.host.must(asked, what="Asking for the tables' sizes")
-        return dict(sorted(line.split(" ", 1) for line in told.splitlines()))
+        listed = self.host.must(asked, what="Asking for the tables' sizes")
+        return dict(sorted(line.split(" ", 1) for line in listed.splitlines()))

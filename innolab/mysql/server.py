@@ -45,7 +45,7 @@ class Server:
     data : Path
         The data directory, owned by the servers' user.
     folder : Path
-        A folder of its own for settings, socket and error log; made anew, mode 0700.
+        A folder of its own for settings, socket and error log; made again, mode 0700.
     base : Path
         The host's my.cnf, as the playbook left it.
     settings : mapping of server variable to value

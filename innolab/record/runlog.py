@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,12 @@ class Entry(NamedTuple):
     content: Run | SessionStart
     sha256: str
     before: str | None
+
+
+def registered(entries: Sequence[Entry]) -> set[str]:
+    """Return the digests of the claims that sessions wrote down before they measured."""
+    sessions = (e.content for e in entries if isinstance(e.content, SessionStart))
+    return {session.claims_sha256 for session in sessions}
 
 
 class RunLog:

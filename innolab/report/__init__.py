@@ -4,5 +4,5 @@ import sys
 
 # Else jsonschema, by which nbformat checks a notebook, builds 38 grammars of addresses: two seconds
 # at every start, for a format that the schema of notebooks never asks for. None is how Python is
-# told that there is no such package.
+# informed that there is no such package.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

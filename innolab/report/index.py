@@ -55,6 +55,7 @@ def _row(name: str, folder: Path) -> dict[str, Any]:
         "link": f"{name}/{folder.name}/{render.PAGE_FILE}",
         "version": folder.name,
         "scale": body["scale"],
+        "effort": body["parameters"].get("effort") or "",
         "servers": ", ".join(body["builds"]),
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
         "verdicts": ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())),

@@ -1,7 +1,7 @@
 """Have a report made again by the very innolab that rendered it, found by its commit.
 
 The command line is what all revisions have in common: `innolab render` makes a report's derived
-files anew from its recorded runs, by that revision's own code and notebook.
+files again from its recorded runs, by that revision's own code and notebook.
 """
 
 import hashlib

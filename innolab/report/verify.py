@@ -166,7 +166,8 @@ def _of_plan(
     """Return what contradicts the plan, and the study's settings and checks."""
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
-    planned = [trial.key for trial in schedule.due(study, plan, runs)]
+    due = schedule.due(study, plan, runs, runlog.registered(entries))
+    planned = [trial.key for trial in due]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
     if keys != planned:

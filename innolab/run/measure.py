@@ -3,7 +3,7 @@
 import datetime
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from innolab.analysis import claims
@@ -67,7 +67,8 @@ def measure(
     journal.settle(folder, recorded)
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
-    missing = _missing(study, chosen, folder)
+    registered = runlog.registered(entries) if replaying() else set()
+    missing = _missing(study, chosen, folder, registered)
     if missing and os.environ.get("INNOLAB_REPLAY") == _PARTLY:
         return study.read(folder)
     if missing and replaying():
@@ -83,11 +84,14 @@ def measure(
     return study.read(folder)
 
 
-def _missing(study: Study, chosen: Plan, folder: Path) -> list[Trial]:
+def _missing(
+    study: Study, chosen: Plan, folder: Path, registered: Collection[str] = ()
+) -> list[Trial]:
     """Return the trials of the next block that are not recorded; none where all are."""
     runs = study.read(folder)
     recorded = {run.key for run in runs.runs}
-    return [trial for trial in schedule.due(study, chosen, runs) if trial.key not in recorded]
+    due = schedule.due(study, chosen, runs, registered)
+    return [trial for trial in due if trial.key not in recorded]
 
 
 def _run_trials(

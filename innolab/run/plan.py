@@ -42,9 +42,9 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     if len({b.id for b in usable}) < len(usable):
         raise InputError("The builds asked for are not all different; name each build once.")
     for build in usable:
-        if lacking := builds.lacks(build, frozenset(study.needed_variables)):
+        if absent := builds.lacks(build, frozenset(study.needed_variables)):
             raise InputError(
-                f"{build.id} has no {' and no '.join(lacking)}, which {study.name} varies, so it "
+                f"{build.id} has no {' and no '.join(absent)}, which {study.name} varies, so it "
                 "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
             )
         if why := study.refuses(build):

@@ -4,11 +4,12 @@ Pure functions of the plan and of what is recorded, so that resuming, replaying 
 to the same trials as measuring did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from innolab.analysis import controls
 from innolab.analysis.claims import Where
+from innolab.analysis.claims import sha256 as claims_sha256
 from innolab.analysis.verdicts import Verdict
 from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
@@ -17,13 +18,22 @@ from innolab.studies import judging
 from innolab.studies.study import Study, Trial
 
 
-def due(study: Study, chosen: Plan, runs: RunSet) -> list[Trial]:
+def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = ()) -> list[Trial]:
     """Return the trials of a plan that its runs call for, in the order of their running.
 
     Those of a block are known once all runs of the blocks before it are recorded: the list ends
     with the first block that is not complete.
+
+    Parameters
+    ----------
+    registered : the digests of the claims by which the runs were scheduled. Where today's are
+        others, what those called for cannot be known: due is what is recorded, and all trials
+        before the first look
     """
     recorded = {run.key for run in runs.runs}
+    if chosen.blocks and set(registered) - {claims_sha256(study.papers.claims)}:
+        first = chosen.blocks.first
+        return [t for t in study.planned(chosen) if t.block < first or t.key in recorded]
     looks = judging.Looks(study, chosen.blocks, chosen, runs) if chosen.blocks else None
     found: list[Trial] = []
     for block, trials in groupby(study.planned(chosen), key=lambda trial: trial.block):

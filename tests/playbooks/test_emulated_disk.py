@@ -130,7 +130,7 @@ def test_disk_is_made_as_its_record_says_and_taken_down(place: Place, backing: s
 
 
 @pytest.mark.thorough
-def test_torn_disk_is_made_anew(place: Place) -> None:
+def test_torn_disk_is_made_again(place: Place) -> None:
     place.ask()
     for tear in (
         "rm disk.json",
@@ -157,7 +157,7 @@ def program(place: Place, script: str) -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_run_that_was_killed_is_made_anew(place: Place) -> None:
+def test_run_that_was_killed_is_made_again(place: Place) -> None:
     place.ask(**program(place, "kill -9 $PPID"))
     left = place.seen()
     assert (len(left["mounts"]), len(left["loops"])) == (1, 1)
@@ -228,7 +228,7 @@ def test_what_cannot_be_made_is_said(place: Place, wanted: dict[str, Any], reaso
 
 
 @pytest.mark.thorough
-def test_caller_without_root_is_told(place: Place) -> None:
+def test_caller_without_root_is_explained(place: Place) -> None:
     """As nobody: in a namespace where our own user has no name, but may still read our files."""
     said = place.ask(before=["unshare", "--user"])
     assert "loop devices, mounts and control groups need root; run this as root" in said
@@ -248,5 +248,5 @@ def test_limit_set_in_the_control_group_holds(place: Place) -> None:
     reads += ["--direct=1", "--bs=4k", "--output-format=json"]
     subprocess.run([place.programs / "fio", *reads, "--create_only=1"], check=True)
     fio = [str(place.programs / "fio"), *reads, "--time_based", "--runtime=4"]
-    told = json.loads(printed(*machine.within(group), *fio))
-    assert told["jobs"][0]["read"]["iops"] == pytest.approx(500, rel=0.05)
+    done = json.loads(printed(*machine.within(group), *fio))
+    assert done["jobs"][0]["read"]["iops"] == pytest.approx(500, rel=0.05)

@@ -9,7 +9,7 @@ the lab cannot be so, one sentence on standard error says why, and the exit stat
 - lab.json, written last, says how the guest is reached and what it has; `ssh -F FOLDER/ssh_config
   lab` reaches it.
 - A guest that runs and answers is left alone. One whose QEMU ended boots again on its disks. One
-  that never was ready is made anew.
+  that never was ready is made again.
 - /dev/kvm is used only where a guest that was started on it for the purpose got to user space.
 """
 

@@ -85,7 +85,7 @@ def _mean(values: Any) -> float:
 def _forecast(arms: pd.DataFrame, fit: Callable[..., Model], threads: int) -> Forecast | None:
     """Return the model fitted to some arms, if all that it needs are there.
 
-    A slow and a fast device, or two constants cannot be told apart: fitted on one device alone,
+    A slow and a fast device, or two constants cannot be distinguished: fitted on one device alone,
     a model of others is off by any factor. The slow one has the most arms, the whole sweep. The
     ceiling is that of the largest pool on the fast one, where no device is in the way.
     """

@@ -217,7 +217,7 @@ def _refuse_replacing(record: dict[str, Any], host: Host, ours: Ours, broken: li
         what = f"this host has another geometry of ours, {record['geometry']['layout']} on "
         what += ", ".join(kept)
     raise StorageError(
-        f"{what}; nothing was changed. To lose all data there and make it anew, set "
+        f"{what}; nothing was changed. To lose all data there and make it again, set "
         "replace_ours: true in storage_changes"
     )
 

@@ -143,7 +143,7 @@ def _resync_at_full_speed(md: Path) -> Iterator[None]:
 
 @contextmanager
 def _udev_kept_away(nodes: list[str]) -> Iterator[None]:
-    """Hold udev's own locks: it would assemble an array anew between two steps of its teardown."""
+    """Hold udev's own locks: it would assemble an array again between two steps of its teardown."""
     with ExitStack() as stack:
         for node in nodes:
             file = stack.enter_context(Path(node).open("rb", buffering=0))

@@ -20,7 +20,7 @@ description:
   - The disk is a loop device on a sparse image in memory or on a real disk, with XFS on it.
     Makes the control group of the processes that use it, in which the caller sets the limits.
   - In I(folder) lie C(backing/image), C(data/), where the disk is mounted, and C(disk.json), which
-    says what was made. It is written last, and a disk of which it is not true is made anew.
+    says what was made. It is written last, and a disk of which it is not true is made again.
   - Takes down only mounts and loop devices below I(folder), and the control group once no process
     is in it. Refuses a folder that holds anything else. Needs root.
 author: innolab
