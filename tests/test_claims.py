@@ -154,7 +154,10 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
     assert any("this is a debug build" in v.reason for v in found)
     said = shown.warnings(RunSet(runs, VARIABLES), [], {})
     assert isinstance(said, shown.Alert)
-    assert said.lines[0] == "Not valid: 33 of 33 runs of x. No verdict rests on them."
+    counted = "Not valid: 33 of 33 runs of x (33 by the check 'debug build')"
+    assert said.lines == [f"{counted}. No verdict rests on them."]
+    assert len(said.details) == 33
+    assert "this is a debug build" in said.details[0]
 
 
 def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: Study) -> None:

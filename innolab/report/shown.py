@@ -12,7 +12,7 @@ from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict, arm_text
 from innolab.base.units import bytes_text, number, seconds_text
-from innolab.record.run import Result
+from innolab.record.run import Result, Run
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import Calibration, profiles
@@ -68,15 +68,18 @@ class Prose(str):
 class Alert:
     """What a reader must know before any figure, set off so that nobody misses it."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = list(lines)
+    def __init__(self, lines: Sequence[str], details: Sequence[str] = ()) -> None:
+        self.lines, self.details = list(lines), list(details)
 
     def _repr_html_(self) -> str:
         body = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        if self.details:
+            each = "".join(f"<li>{html.escape(line)}</li>" for line in self.details)
+            body += f"<li><details><summary>Each of them</summary><ul>{each}</ul></details></li>"
         return f'<ul class="alert" role="alert" style="color: #9b1c00">{body}</ul>'
 
     def __repr__(self) -> str:
-        return "\n".join(f"- {line}" for line in self.lines)
+        return "\n".join(f"- {line}" for line in [*self.lines, *self.details])
 
 
 def interval_text(found: stats.Interval) -> str:
@@ -251,12 +254,28 @@ def warnings(
     for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
         of = [run for run in bad if run.factors["server"] == server]
         total = sum(run.factors["server"] == server for run in runs.runs)
-        said.append(f"Not valid: {len(of)} of {total} runs of {server}. No verdict rests on them.")
-    for run in bad:
-        name = f"Block {run.block + 1}, {run.factors['server']}, {arm_text(run)}"
-        why = run.error or next(c.says for c in run.checks if c.result == "invalid")
-        said.append(f"{name}: {why}")
-    return Alert(said) if said else Prose(f"All {len(runs.runs)} runs are complete and valid.")
+        why = Counter(_fault(run) for run in of)
+        reasons = ", ".join(f"{number} by {name}" for name, number in why.most_common())
+        counted = f"{len(of)} of {total} runs of {server} ({reasons})"
+        said.append(f"Not valid: {counted}. No verdict rests on them.")
+    each = [
+        f"Block {run.block + 1}, {run.factors['server']}, {arm_text(run)}: {_why_invalid(run)}"
+        for run in bad
+    ]
+    if said:
+        return Alert(said, each)
+    return Prose(f"All {len(runs.runs)} runs are complete and valid.")
+
+
+def _fault(run: Run) -> str:
+    """Return what a run that is not valid fell to, in a word or two."""
+    if run.error:
+        return "a failure"
+    return "the check '" + next(c.check for c in run.checks if c.result == "invalid") + "'"
+
+
+def _why_invalid(run: Run) -> str:
+    return run.error or next(c.says for c in run.checks if c.result == "invalid")
 
 
 def host(facts: Mapping[str, Any]) -> Table:
