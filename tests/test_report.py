@@ -55,8 +55,8 @@ def test_a_reference_report_is_of_full_size_and_valid(reference: Path) -> None:
     assert body["scale"] in ("quick", "paper")
     study = studies.find(body["study"])
     assert list(body["builds"]) == study.check({}).builds
-    assert body["runs"]["failed"] == 0
-    assert body["runs"]["valid"] == body["runs"]["complete"]
+    # What the host's neighbours spoil is kept and marked; more of it and there is no reference.
+    assert body["runs"]["valid"] >= 0.9 * (body["runs"]["complete"] + body["runs"]["failed"])
     assert not any(m["dirty"] for m in [*body["measured_by"], body["rendered_by"]])
     time_s = body["time_s"]
     assert sum(v for k, v in time_s.items() if k != "total") == pytest.approx(
@@ -351,4 +351,4 @@ def test_replay_never_starts_a_server(innolab: Innolab, folder: Path) -> None:
         [sys.executable, "-c", code], cwd=copy, env=_environment(), capture_output=True, text=True
     )
     assert done.returncode
-    assert re.search(r"\b1 of \d+ runs are not recorded", done.stderr)
+    assert "1 or more runs of the plan are not recorded" in done.stderr
