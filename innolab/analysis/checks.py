@@ -407,7 +407,7 @@ def _over(row: Mapping[str, Any], profile: profiles.Profile) -> Iterator[str]:
     """Yield where a window, or its busiest second, did more than a profile allows."""
     for name, of in _CAPS.items():
         limit = getattr(profile, of)
-        if limit is None:
+        if limit is None or name not in row:  # Too short a window has no rates of its device.
             continue
         if row[name] > limit * (1 + CAP_TOLERANCE):
             yield f"{name} {row[name]:,.0f} of {limit:,}"

@@ -310,13 +310,16 @@ def _redo(before: Sample, after: Sample, redo_bytes: int) -> dict[str, float]:
 def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return what a device did in a second: over all samples, and `most` in the busiest second.
 
-    Nothing where the kernel keeps no counters of the device.
+    Nothing where the kernel keeps no counters of the device, or where the span is shorter than two
+    seconds, in which the bursts of a limit weigh too much.
 
     >>> rows = [{"t_s": t, **dict.fromkeys(_DEVICE.values(), t * 5)} for t in (0.0, 1.0, 2.0)]
     >>> device_rates(rows)["reads_per_s"], device_rates(rows)["most"]["writes_per_s"]
     (5.0, 5.0)
     """
-    if len(samples) < 2 or not set(_DEVICE.values()) <= samples[0].keys():
+    if samples[-1]["t_s"] - samples[0]["t_s"] < 2 * _SECOND_S:
+        return {}
+    if not set(_DEVICE.values()) <= samples[0].keys():
         return {}
     pairs = [(samples[0], samples[-1]), *_second_apart(samples)]
     return {
