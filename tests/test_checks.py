@@ -158,7 +158,7 @@ def test_memory_need_not_be_held_where_nobody_takes_it() -> None:
 
 
 def test_a_window_that_overran_a_little_or_ended_without_transactions_is_a_warning() -> None:
-    assert _of("overrun", loads=[made_load(seconds=34.0)]) == "warn"
+    assert _of("overrun", loads=[made_load(seconds=35.0)]) == "warn"
     idle = [{"t_s": 29.0, "tps": 100.0}, {"t_s": 30.0, "tps": 0.0}]
     assert _of("overrun", loads=[made_load(intervals=idle)]) == "warn"
 
