@@ -158,7 +158,7 @@ def test_memory_need_not_be_held_where_nobody_takes_it() -> None:
 
 
 def test_a_window_that_overran_a_little_or_ended_without_transactions_is_a_warning() -> None:
-    assert _of("overrun", loads=[made_load(seconds=35.0)]) == "warn"
+    assert _of("overrun", loads=[made_load(seconds=34.0)]) == "warn"
     idle = [{"t_s": 29.0, "tps": 100.0}, {"t_s": 30.0, "tps": 0.0}]
     assert _of("overrun", loads=[made_load(intervals=idle)]) == "warn"
 
@@ -250,3 +250,11 @@ def test_an_invalid_check_makes_the_run_invalid(study: Study) -> None:
     assert made_run(study, trial).valid
     assert not made_run(study, trial, checks=[wrong]).valid
     assert not made_run(study, trial, status="failed", error="died").valid
+
+
+def test_a_limit_that_nobody_could_see_is_not_said_to_have_held() -> None:
+    window = {k: v for k, v in made_window().items() if k != "most"}
+    assert _of("cap in force", steady=[window]) == "warn"
+    # What could be seen beside it still counts.
+    over = made_window(reads_per_s=1800.0)
+    assert _of("cap in force", steady=[window, over]) == "invalid"

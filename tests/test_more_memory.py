@@ -123,8 +123,9 @@ def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
     assert {run.factors["device"] for run in runs} == {"raid10-8x15k", "fusionio-320"}
     assert all(run.status == "complete" for run in runs), [run.error for run in runs]
     invalid = {c.check for run in runs for c in run.checks if c.result == "invalid"}
-    # Other work may load this machine, while a server runs or fio asks a disk for its speed.
-    assert invalid <= {"other load", "steal", "device as its profile"}
+    # Other work may load this machine, while a server runs, fio asks a disk for its speed, or the
+    # last transactions of a window of one second end.
+    assert invalid <= {"other load", "steal", "device as its profile", "overrun"}
     assert _left(env) == []
     verified = innolab("verify", str(folder), **env)
     assert verified.returncode == 0, verified.stdout
