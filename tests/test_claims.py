@@ -12,16 +12,10 @@ from conftest import ROOT, made_run, planned
 from innolab import studies
 from innolab.analysis.censored import median
 from innolab.analysis.claims import Claim, claims_of, published_value
+from innolab.analysis.doubts import Doubted
+from innolab.analysis.findings import blocks_needed, decide, mean
 from innolab.analysis.stats import Interval, arithmetic_mean, geometric_mean, student_quantile
-from innolab.analysis.verdicts import (
-    Doubted,
-    FailedControl,
-    Verdict,
-    blocks_needed,
-    decide,
-    mean,
-    verdicts,
-)
+from innolab.analysis.verdicts import FailedControl, Verdict, verdicts
 from innolab.base.errors import InputError
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart

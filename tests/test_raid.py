@@ -11,7 +11,7 @@ from conftest import planned
 
 from innolab import studies
 from innolab.analysis import checks
-from innolab.analysis.checks import Evidence
+from innolab.analysis.evidence import Evidence
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import inventory
 from innolab.hosts.ssh import Address, Remote

@@ -3,13 +3,12 @@
 Because they read only the record, a reviewer can run them again without the server.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from innolab.analysis import steady_state
+from innolab.analysis import window_checks
+from innolab.analysis.evidence import Check, Evidence, Finding, graded
 from innolab.record import run
-from innolab.record.run import Result
 from innolab.storage import profiles, raid
 
 STEAL_WARN, STEAL_INVALID = 0.02, 0.20
@@ -31,32 +30,6 @@ HELD_LEAST = 0.90
 FOREIGN_WARN, FOREIGN_INVALID = 0.10, 0.30
 # Where the server hardly uses the device, the little that any host does beside it disturbs nothing.
 FOREIGN_LEAST_BYTES_PER_S = 1024**2
-# The least at which a mean of exponential times is known within half of itself: 1.96 / sqrt(20).
-TRANSACTIONS_A_THREAD = 20
-OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
-# Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
-# Where that is less than a quarter of the log, its age says nothing yet.
-LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
-# Less of the log than this in a window is no writing load.
-_WRITES_SHARE = 0.01
-# Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
-# limit. Measured with the limits in force: 5 % over in windows of 1 s, 8 % in one second.
-CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.20
-# It shares the host's CPUs with the server, so its share is also what it takes away.
-GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What one trial recorded."""
-
-    observations: Sequence[Mapping[str, Any]]
-    conditions: Mapping[str, Any]
-    variables: Mapping[str, str]
-
-
-Finding = tuple[Result, str]
-Check = Callable[[Evidence], Finding]
 
 
 def judge(evidence: Evidence, checks: Mapping[str, Check]) -> list[run.Check]:
@@ -187,39 +160,6 @@ def _formula(evidence: Evidence) -> Finding:
     )
 
 
-def _load_errors(evidence: Evidence) -> Finding:
-    """Prevents transactions that failed from counting as fast ones."""
-    wrong = [
-        f"{load['errors']} errors and {load['reconnects']} reconnects ({load['label']})"
-        for load in evidence.conditions["loads"]
-        if load["errors"] or load["reconnects"]
-    ]
-    return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
-
-
-def _generator(evidence: Evidence) -> Finding:
-    """Prevents the load generator's own limit from passing for the server's."""
-    share = max(load["cpu_share"] for load in evidence.conditions["loads"])
-    says = f"sysbench used {share:.0%} of the CPUs at most"
-    return _graded(share, GENERATOR_WARN, GENERATOR_INVALID), says
-
-
-def _steady(evidence: Evidence) -> Finding:
-    """Prevents a server that still puts off its work from passing for a fast one."""
-    drifting = []
-    for found in evidence.conditions["steady"]:
-        if not found["reached"]:
-            worst = ", ".join(
-                f"{quantity} {share:+.0%}"
-                for quantity, share in found["drifts"].items()
-                if abs(share) > steady_state.TOLERANCES[quantity]
-            )
-            drifting.append(f"{found['label']} after {found['waited_s']} s: {worst}")
-    if drifting:
-        return "warn", f"not reached: {'; '.join(drifting)}"
-    return "ok", "throughput, dirty pages, checkpoint age and pool steady over the window"
-
-
 def _no_swap(evidence: Evidence) -> Finding:
     """Prevents a pool that lies in swap from passing for one in memory."""
     pages = evidence.conditions["usage"]["swapped_pages"]
@@ -230,7 +170,7 @@ def _steal(evidence: Evidence) -> Finding:
     """Prevents the neighbours of a virtual machine from passing for a slow arm."""
     share = evidence.conditions["usage"]["steal_share"]
     says = f"{share:.1%} of the CPU time was stolen by the hypervisor"
-    return _graded(share, STEAL_WARN, STEAL_INVALID), says
+    return graded(share, STEAL_WARN, STEAL_INVALID), says
 
 
 def _others(evidence: Evidence) -> Finding:
@@ -242,7 +182,7 @@ def _others(evidence: Evidence) -> Finding:
     most = max(OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE * evidence.conditions["host"]["cores"])
     if usage.get("others_cpus", 0.0) > most:
         return "invalid", f"{says}, which is {usage['others_cpus']:.2f} processors' work"
-    return _graded(share, OTHERS_WARN, OTHERS_INVALID), says
+    return graded(share, OTHERS_WARN, OTHERS_INVALID), says
 
 
 def _foreign_traffic(evidence: Evidence) -> Finding:
@@ -256,7 +196,7 @@ def _foreign_traffic(evidence: Evidence) -> Finding:
     says = f"others than the server had {share:.1%} of the device's traffic, {per_s:,.0f} bytes/s"
     if per_s < FOREIGN_LEAST_BYTES_PER_S:
         return "ok", says
-    return _graded(share, FOREIGN_WARN, FOREIGN_INVALID), says
+    return graded(share, FOREIGN_WARN, FOREIGN_INVALID), says
 
 
 def read_from_disk(**within: Any) -> Check:
@@ -312,7 +252,7 @@ def kernel_share(**within: Any) -> Check:
         [row] = rows
         share = row["kernel_cpu_s"] / max(row["cpu_s"], 0.01)
         says = f"the kernel took {share:.0%} of the CPU time of the cold work"
-        return _graded(share, KERNEL_WARN, KERNEL_INVALID), says
+        return graded(share, KERNEL_WARN, KERNEL_INVALID), says
 
     return check
 
@@ -322,102 +262,6 @@ def _at(evidence: Evidence, within: Mapping[str, Any], metric: str) -> list[Mapp
     return [row for row in rows if metric in row and within.items() <= row.items()]
 
 
-def _transactions(evidence: Evidence) -> Finding:
-    """Prevents a handful of transactions from passing for a rate."""
-    loads = evidence.conditions["loads"]
-    few = [
-        f"{load['transactions']:,} by {load['threads']} threads ({load['label']})"
-        for load in loads
-        if load["transactions"] < TRANSACTIONS_A_THREAD * load["threads"]
-    ]
-    if few:
-        return "warn", f"fewer than {TRANSACTIONS_A_THREAD} a thread: {'; '.join(few)}"
-    return "ok", f"at least {TRANSACTIONS_A_THREAD} transactions a thread in each window"
-
-
-def _overrun(evidence: Evidence) -> Finding:
-    """Prevents a window that waited for its last transactions from passing for one under load."""
-    loads = evidence.conditions["loads"]
-    worst = max(load["seconds"] / load["window_s"] for load in loads)
-    says = f"windows lasted {worst:.0%} of their time at most"
-    idle = [load["label"] for load in loads if _ends_idle(load)]
-    if idle and worst <= OVERRUN_INVALID:
-        return "warn", f"{says}; no transaction ended in the last second of: {', '.join(idle)}"
-    return _graded(worst, OVERRUN_WARN, OVERRUN_INVALID), says
-
-
-def _ends_idle(load: Mapping[str, Any]) -> bool:
-    return bool(load["intervals"]) and load["intervals"][-1]["tps"] == 0
-
-
-def _redo_come_round(evidence: Evidence) -> Finding:
-    """Prevents a server that may still put off flushing from passing for one that has to flush.
-
-    Until the redo log has been written once, nothing forces pages out, and its file is read from
-    the disk before each block of it is first written.
-    """
-    fresh = [
-        f"{row['redo_before_bytes']:,.0f} of {row['redo_log_bytes']:,} bytes ({row['label']})"
-        for row in evidence.conditions["steady"]
-        if not redo_came_round(row)
-    ]
-    if fresh:
-        return "warn", f"the redo log was written but in part before: {'; '.join(fresh)}"
-    return "ok", "the redo log had come round, or was hardly written"
-
-
-def redo_came_round(row: Mapping[str, Any]) -> bool:
-    """Return whether the log was full once before a window, or levelled off in it.
-
-    Without flushing, the age of the checkpoint grows by all that is written: from the mean of a
-    window's first half to that of its second, by half of it.
-    """
-    log, written = row["redo_log_bytes"], row["redo_bytes"]
-    if written < _WRITES_SHARE * log or row["redo_before_bytes"] >= log:
-        return True
-    grown = row["drifts"]["checkpoint_age_bytes"] * log
-    return bool(written >= LEVELLED_LEAST * log and grown < LEVELLED_SHARE * written / 2)
-
-
-# What limits a profile's name, and what it is compared with.
-_CAPS = {
-    "reads_per_s": "read_iops",
-    "writes_per_s": "write_iops",
-    "read_bytes_per_s": "read_bytes_per_s",
-    "written_bytes_per_s": "write_bytes_per_s",
-}
-
-
-def _cap_in_force(evidence: Evidence) -> Finding:
-    """Prevents a device whose limit was lifted meanwhile from passing for the one it stands for."""
-    profile = profiles.profiles().get(evidence.conditions["device"]["name"])
-    if profile is None:
-        return "ok", "a device without a limit of ours"
-    rows = evidence.conditions["steady"]
-    known = [row for row in rows if "most" in row]
-    over = [f"{row['label']}: {says}" for row in known for says in _over(row, profile)]
-    if over:
-        return "invalid", f"the device did more than {profile.name} can: {'; '.join(over)}"
-    if unknown := [row["label"] for row in rows if "most" not in row]:
-        return (
-            "warn",
-            f"not known whether the limit held, the window was short: {', '.join(unknown)}",
-        )
-    return "ok", f"the device stayed below the limits of {profile.name}"
-
-
-def _over(row: Mapping[str, Any], profile: profiles.Profile) -> Iterator[str]:
-    """Yield where a window, or its busiest second, did more than a profile allows."""
-    for name, of in _CAPS.items():
-        limit = getattr(profile, of)
-        if limit is None:
-            continue
-        if row[name] > limit * (1 + CAP_TOLERANCE):
-            yield f"{name} {row[name]:,.0f} of {limit:,}"
-        elif row["most"][name] > limit * (1 + CAP_SECOND_TOLERANCE):
-            yield f"{name} {row['most'][name]:,.0f} of {limit:,} in one second"
-
-
 def _error_log(evidence: Evidence) -> Finding:
     """Prevents a server that complains from being measured as a healthy one."""
     errors = evidence.conditions["error_log"]["errors"]
@@ -425,12 +269,6 @@ def _error_log(evidence: Evidence) -> Finding:
         return "invalid", f"the error log says: {errors[0]}"
     warnings = len(evidence.conditions["error_log"]["warnings"])
     return "ok", f"no error in the error log; {warnings} warnings kept in the record"
-
-
-def _graded(share: float, warn: float, invalid: float) -> Result:
-    if share > invalid:
-        return "invalid"
-    return "warn" if share > warn else "ok"
 
 
 # What every study checks.
@@ -455,18 +293,18 @@ CHECKS: dict[str, Check] = {
     "device as its profile": _device,
     "array as asked": _array,
     "array as its formula": _formula,
-    "load without errors": _load_errors,
-    "load generator idle enough": _generator,
-    "steady state": _steady,
+    "load without errors": window_checks.load_errors,
+    "load generator idle enough": window_checks.generator,
+    "steady state": window_checks.steady,
     "swap": _no_swap,
     "steal": _steal,
     "other load": _others,
     "foreign disk traffic": _foreign_traffic,
     "memory held": _memory_held,
-    "transactions a window": _transactions,
-    "overrun": _overrun,
-    "redo come round": _redo_come_round,
-    "cap in force": _cap_in_force,
+    "transactions a window": window_checks.transactions,
+    "overrun": window_checks.overrun,
+    "redo come round": window_checks.redo_come_round,
+    "cap in force": window_checks.cap_in_force,
     "error log": _error_log,
 }
 

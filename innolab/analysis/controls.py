@@ -14,8 +14,8 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from innolab.analysis import stats
-from innolab.analysis.verdicts import FailedControl, arm_text
-from innolab.record.run import Level, Run
+from innolab.analysis.verdicts import FailedControl
+from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 
 # Around the median of a report's own probes, on the logarithm: three standard deviations, of which

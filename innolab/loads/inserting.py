@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from innolab.analysis.checks import Evidence, Finding
+from innolab.analysis.evidence import Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.base.units import seconds_text
 from innolab.loads import insert

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from innolab.analysis import checks, steady_state
+from innolab.analysis import steady_state, window_checks
 from innolab.analysis.checks import LOAD_CHECKS
 from innolab.analysis.consistency import Bound, exactly
 from innolab.loads import sysbench
@@ -96,7 +96,7 @@ def measure(
                 break
             waited_s += window_s
     settled = steady_state.is_level(steps)
-    is_whole = window.has_enough and checks.redo_came_round(window.facts())
+    is_whole = window.has_enough and window_checks.redo_came_round(window.facts())
     reached = is_steady and settled and is_whole
     levels = dict(within or {})
     label = ", ".join(f"{level} {name}" for name, level in levels.items()) or workload.load

@@ -147,3 +147,8 @@ class Run(BaseModel):
             raise ValueError(f"not a run of schema {SCHEMA}")
         rest = {name: value for name, value in body.items() if name != "schema"}
         return cls.model_validate({"schema_": SCHEMA, **rest})
+
+
+def arm_text(run: Run) -> str:
+    """Return the arm of a run in words, its server left out."""
+    return ", ".join(str(level) for name, level in run.factors.items() if name != "server")

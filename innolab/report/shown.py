@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from innolab.analysis import stats
 from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
-from innolab.analysis.verdicts import Verdict, arm_text
+from innolab.analysis.verdicts import Verdict
 from innolab.base.units import bytes_text, number, seconds_text
-from innolab.record.run import Result, Run
+from innolab.record.run import Result, Run, arm_text
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import Calibration, profiles

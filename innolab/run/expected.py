@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from innolab.analysis import power, sequential, verdicts
+from innolab.analysis import findings, power, sequential
 from innolab.analysis.claims import Claim, Largest, published_value
 from innolab.analysis.stats import LEVEL
 from innolab.base.errors import InnolabError
@@ -218,7 +218,7 @@ def _row(
         return head._replace(reason=said if first == last else f"{said}, then ±{narrow:.2g}")
     assert claim.holds  # As every claim that is measured.
     bounds = claim.holds.bounds(published)
-    truth = verdicts.named(*bounds, published)
+    truth = findings.named(*bounds, published)
     chance = truth and power.power(noise.spread, last.blocks, *bounds, truth, last.level)
     return head._replace(factors=(_factor(wide), _factor(narrow)), truth=truth, power=chance)
 
@@ -269,7 +269,7 @@ def _noise_in(claim: Claim, runs: RunSet, units: Mapping[str, str], report: str)
     known = claim.mean.censored_by
     if known and not all(runs.values(known, **side).values()):
         return f"earlier runs show no more than a bound of {metric}"
-    if verdicts.is_share(units[metric]) or min(values) <= 0:
+    if findings.is_share(units[metric]) or min(values) <= 0:
         return _Noise(statistics.stdev(values), False, report)
     return _Noise(power.spread(values, [1.0] * len(values)), True, report)
 

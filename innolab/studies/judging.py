@@ -9,8 +9,9 @@ whoever looked again at a decided claim would have to pay for that look too.
 from collections.abc import Sequence
 
 from innolab.analysis import controls, sequential
+from innolab.analysis.findings import DECIDED
 from innolab.analysis.stats import LEVEL
-from innolab.analysis.verdicts import DECIDED, FailedControl, Verdict
+from innolab.analysis.verdicts import FailedControl, Verdict
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.studies.study import Study

@@ -13,11 +13,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from innolab.analysis import verdicts
-from innolab.analysis.checks import CHECKS, Check, Evidence, judge
+from innolab.analysis.checks import CHECKS, judge
 from innolab.analysis.claims import Claim, Published, claims_of, published_of
 from innolab.analysis.consistency import Asked, Bound
+from innolab.analysis.doubts import Doubt
+from innolab.analysis.evidence import Check, Evidence
 from innolab.analysis.stats import LEVEL
-from innolab.analysis.verdicts import Doubt, FailedControl, Verdict
+from innolab.analysis.verdicts import FailedControl, Verdict
 from innolab.base.errors import InnolabError, InputError
 from innolab.loads.trial import Bench
 from innolab.mysql.builds import Build

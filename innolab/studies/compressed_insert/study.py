@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from innolab.analysis.checks import LOAD_CHECKS, USUAL, Evidence, Finding
+from innolab.analysis.checks import LOAD_CHECKS, USUAL
 from innolab.analysis.consistency import Bound, exactly
+from innolab.analysis.evidence import Evidence, Finding
 from innolab.loads import insert, inserting, oltp, sysbench
 from innolab.loads.insert import Load, Table
 from innolab.loads.trial import Bench

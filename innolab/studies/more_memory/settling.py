@@ -3,7 +3,8 @@
 from statistics import fmean
 
 from innolab.analysis import cache_misses
-from innolab.analysis.verdicts import Doubted, Sample, arm_text
+from innolab.analysis.doubts import Doubted, Sample
+from innolab.record.run import arm_text
 
 _METRIC = "pages_read_per_tx"
 # Point C: data three times the pool.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from innolab.analysis.checks import USUAL
-from innolab.analysis.verdicts import unsteady
+from innolab.analysis.doubts import unsteady
 from innolab.loads import oltp, windows
 from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from innolab.analysis import checks
-from innolab.analysis.checks import USUAL, Evidence, Finding
-from innolab.analysis.verdicts import kernel_share
+from innolab.analysis.checks import USUAL
+from innolab.analysis.doubts import kernel_share
+from innolab.analysis.evidence import Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.loads import sql
 from innolab.loads.trial import Bench

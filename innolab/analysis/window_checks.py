@@ -1,0 +1,154 @@
+"""Checks of windows of a load: enough of it, steady, on the device that was meant.
+
+As all checks, pure functions of what was recorded.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from innolab.analysis import steady_state
+from innolab.analysis.evidence import Evidence, Finding, graded
+from innolab.storage import profiles
+
+# The least at which a mean of exponential times is known within half of itself: 1.96 / sqrt(20).
+TRANSACTIONS_A_THREAD = 20
+OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
+# Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
+# Where that is less than a quarter of the log, its age says nothing yet.
+LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
+# Less of the log than this in a window is no writing load.
+_WRITES_SHARE = 0.01
+# Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
+# limit. Measured with the limits in force: 5 % over in windows of 1 s, 8 % in one second.
+CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.20
+# It shares the host's CPUs with the server, so its share is also what it takes away.
+GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
+
+
+def load_errors(evidence: Evidence) -> Finding:
+    """Prevents transactions that failed from counting as fast ones."""
+    wrong = [
+        f"{load['errors']} errors and {load['reconnects']} reconnects ({load['label']})"
+        for load in evidence.conditions["loads"]
+        if load["errors"] or load["reconnects"]
+    ]
+    return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
+
+
+def generator(evidence: Evidence) -> Finding:
+    """Prevents the load generator's own limit from passing for the server's."""
+    share = max(load["cpu_share"] for load in evidence.conditions["loads"])
+    says = f"sysbench used {share:.0%} of the CPUs at most"
+    return graded(share, GENERATOR_WARN, GENERATOR_INVALID), says
+
+
+def steady(evidence: Evidence) -> Finding:
+    """Prevents a server that still puts off its work from passing for a fast one."""
+    drifting = []
+    for found in evidence.conditions["steady"]:
+        if not found["reached"]:
+            worst = ", ".join(
+                f"{quantity} {share:+.0%}"
+                for quantity, share in found["drifts"].items()
+                if abs(share) > steady_state.TOLERANCES[quantity]
+            )
+            drifting.append(f"{found['label']} after {found['waited_s']} s: {worst}")
+    if drifting:
+        return "warn", f"not reached: {'; '.join(drifting)}"
+    return "ok", "throughput, dirty pages, checkpoint age and pool steady over the window"
+
+
+def transactions(evidence: Evidence) -> Finding:
+    """Prevents a handful of transactions from passing for a rate."""
+    loads = evidence.conditions["loads"]
+    few = [
+        f"{load['transactions']:,} by {load['threads']} threads ({load['label']})"
+        for load in loads
+        if load["transactions"] < TRANSACTIONS_A_THREAD * load["threads"]
+    ]
+    if few:
+        return "warn", f"fewer than {TRANSACTIONS_A_THREAD} a thread: {'; '.join(few)}"
+    return "ok", f"at least {TRANSACTIONS_A_THREAD} transactions a thread in each window"
+
+
+def overrun(evidence: Evidence) -> Finding:
+    """Prevents a window that waited for its last transactions from passing for one under load."""
+    loads = evidence.conditions["loads"]
+    worst = max(load["seconds"] / load["window_s"] for load in loads)
+    says = f"windows lasted {worst:.0%} of their time at most"
+    idle = [load["label"] for load in loads if _ends_idle(load)]
+    if idle and worst <= OVERRUN_INVALID:
+        return "warn", f"{says}; no transaction ended in the last second of: {', '.join(idle)}"
+    return graded(worst, OVERRUN_WARN, OVERRUN_INVALID), says
+
+
+def _ends_idle(load: Mapping[str, Any]) -> bool:
+    return bool(load["intervals"]) and load["intervals"][-1]["tps"] == 0
+
+
+def redo_come_round(evidence: Evidence) -> Finding:
+    """Prevents a server that may still put off flushing from passing for one that has to flush.
+
+    Until the redo log has been written once, nothing forces pages out, and its file is read from
+    the disk before each block of it is first written.
+    """
+    fresh = [
+        f"{row['redo_before_bytes']:,.0f} of {row['redo_log_bytes']:,} bytes ({row['label']})"
+        for row in evidence.conditions["steady"]
+        if not redo_came_round(row)
+    ]
+    if fresh:
+        return "warn", f"the redo log was written but in part before: {'; '.join(fresh)}"
+    return "ok", "the redo log had come round, or was hardly written"
+
+
+def redo_came_round(row: Mapping[str, Any]) -> bool:
+    """Return whether the log was full once before a window, or levelled off in it.
+
+    Without flushing, the age of the checkpoint grows by all that is written: from the mean of a
+    window's first half to that of its second, by half of it.
+    """
+    log, written = row["redo_log_bytes"], row["redo_bytes"]
+    if written < _WRITES_SHARE * log or row["redo_before_bytes"] >= log:
+        return True
+    grown = row["drifts"]["checkpoint_age_bytes"] * log
+    return bool(written >= LEVELLED_LEAST * log and grown < LEVELLED_SHARE * written / 2)
+
+
+# What limits a profile's name, and what it is compared with.
+_CAPS = {
+    "reads_per_s": "read_iops",
+    "writes_per_s": "write_iops",
+    "read_bytes_per_s": "read_bytes_per_s",
+    "written_bytes_per_s": "write_bytes_per_s",
+}
+
+
+def cap_in_force(evidence: Evidence) -> Finding:
+    """Prevents a device whose limit was lifted meanwhile from passing for the one it stands for."""
+    profile = profiles.profiles().get(evidence.conditions["device"]["name"])
+    if profile is None:
+        return "ok", "a device without a limit of ours"
+    rows = evidence.conditions["steady"]
+    known = [row for row in rows if "most" in row]
+    over = [f"{row['label']}: {says}" for row in known for says in _over(row, profile)]
+    if over:
+        return "invalid", f"the device did more than {profile.name} can: {'; '.join(over)}"
+    if unknown := [row["label"] for row in rows if "most" not in row]:
+        return (
+            "warn",
+            f"not known whether the limit held, the window was short: {', '.join(unknown)}",
+        )
+    return "ok", f"the device stayed below the limits of {profile.name}"
+
+
+def _over(row: Mapping[str, Any], profile: profiles.Profile) -> Iterator[str]:
+    """Yield where a window, or its busiest second, did more than a profile allows."""
+    for name, of in _CAPS.items():
+        limit = getattr(profile, of)
+        if limit is None:
+            continue
+        if row[name] > limit * (1 + CAP_TOLERANCE):
+            yield f"{name} {row[name]:,.0f} of {limit:,}"
+        elif row["most"][name] > limit * (1 + CAP_SECOND_TOLERANCE):
+            yield f"{name} {row['most'][name]:,.0f} of {limit:,} in one second"
