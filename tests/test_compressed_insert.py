@@ -137,7 +137,7 @@ def _grown(rates: list[float]) -> list[dict[str, Any]]:
 def test_spans_and_knee_are_in_millions_of_the_originals_rows() -> None:
     rows = _grown([100.0] * 7 + [40.0, 40.0] + [20.0] * 4)
     spans = {row["span"]: row["per_s"] for row in rows if "span" in row}
-    assert spans == pytest.approx({"early": 100, "middle": 40, "late": 20})
+    assert spans == pytest.approx({"memory": 100, "early": 100, "middle": 40, "late": 20})
     assert [row["mrows"] for row in rows if "mrows" in row] == list(range(10, 131, 10))
     found = rows[-1]
     assert found["fall_ratio"] == pytest.approx(0.2)
