@@ -226,25 +226,29 @@ def sign(
     print(signatures.sign(folders.find(report), key))
 
 
-@app.command(epilog="Example: innolab compare STUDY/2026-01-31-1 STUDY/2026-02-14-1")
-def compare(first: ReportName, second: ReportName) -> None:
+@app.command(epilog="Example: innolab compare STUDY/2026-01-31-1 STUDY/2026-02-14-1 --html")
+def compare(
+    first: ReportName,
+    second: ReportName,
+    html: Annotated[bool, typer.Option("--html", help="Write a page and print its path.")] = False,
+) -> None:
     """Set two reports side by side: the second's values over the first's, changed verdicts."""
     from innolab.report import compare as comparing
-    from innolab.report import folders
+    from innolab.report import compare_page, folders
 
-    others, ratios, changed = comparing.compare(folders.find(first), folders.find(second))
-    for difference in others:
+    found = comparing.compare(folders.find(first), folders.find(second))
+    if html:
+        print(compare_page.write(found))
+        return
+    for difference in found.differences:
         print(f"Not the same beside what was measured: {difference}.")
-    for row in ratios:
-        ratio = row["ratio"]
-        print(
-            f"{row['arm']:60} {row['metric']:10} "
-            f"{ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-        )
-    for row in changed:
-        print(f"{row['claim']} on {row['server']}: {row['first']}, then {row['second']}")
-    if not changed:
+    for arm, metric, ratio in found.ratios:
+        print(f"{arm:60} {metric:10} {ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})")
+    for pair in found.changed:
+        print(f"{pair.claim} on {pair.server}: {', then '.join(pair.verdicts)}")
+    if not found.changed:
         print("No verdict changed.")
+    print(found.summary)
 
 
 @app.command(epilog="Example: innolab index")

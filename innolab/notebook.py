@@ -26,6 +26,7 @@ from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
 from innolab.report.figures import plotted as plotted
+from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
 from innolab.report.shown import Alert, Prose, Table, Verdicts
 from innolab.report.shown import interval_text as interval_text
@@ -73,12 +74,15 @@ class Book:
     def measure(self) -> pd.DataFrame:
         """Run what is not recorded yet, showing progress, and return the observations.
 
-        As `observations` with the study's main within-factors.
+        As `observations` with the study's main within-factors. While it measures, the report's
+        provisional page stands in its folder.
         """
         # Reading needs no right to measure: another process may hold it for hours.
         alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
-            self.recorded = measure(self.study, self.folder, progress, Clock())
+            page = Provisional(self.study, self.folder, progress)
+            after = page.after_trial
+            self.recorded = measure(self.study, self.folder, progress, Clock(), after)
         return self.observations(*self.study.main)
 
     def _is_recorded(self) -> bool:

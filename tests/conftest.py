@@ -210,6 +210,8 @@ def made_window(**changes: Any) -> dict[str, Any]:
         "redo_before_bytes": 2**25,
         "redo_bytes": 2**23,
         "redo_log_bytes": 2**24,
+        "pages_read": 15_000,
+        "server_read_bytes": 15_000 * 16384,
         **rates,
         "most": {name: 1.05 * rate for name, rate in rates.items()},
         **changes,

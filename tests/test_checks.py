@@ -16,7 +16,7 @@ from conftest import (
 
 from innolab import studies
 from innolab.analysis import checks
-from innolab.loads import windows
+from innolab.analysis.device_rates import device_rates
 from innolab.studies.multi_buffer_pool.study import ROWS_PER_S_FLOOR
 from innolab.studies.study import Study
 
@@ -98,6 +98,10 @@ _FAULTS: dict[str, tuple[str, Any]] = {
     "transactions a window": ("conditions", {"loads": [made_load(transactions=319)]}),
     "overrun": ("conditions", {"loads": [made_load(seconds=50.0)]}),
     "redo come round": ("conditions", {"steady": [_FRESH_LOG]}),
+    "redo log in cache": (
+        "conditions",
+        {"steady": [made_window(server_read_bytes=15_000 * 16384 + 2**23)]},
+    ),
     "cap in force": ("conditions", {"steady": [made_window(reads_per_s=1800.0)]}),
     "error log": ("conditions", {"error_log": {"errors": ["[ERROR] x"], "warnings": []}}),
 }
@@ -194,10 +198,10 @@ def test_a_cap_lifted_in_mid_window_is_found_though_the_mean_is_below_it() -> No
         # 1,400 reads a second of 1,600 allowed; 3,000 in the last two seconds.
         for reads in [t / 4 * 1400 + max(0.0, t / 4 - 28) * 1600]
     ]
-    lifted = made_window(**windows.device_rates(rows))
+    lifted = made_window(**device_rates(rows))
     assert lifted["reads_per_s"] < 1600
     assert _of("cap in force", steady=[lifted]) == "invalid"
-    kept = made_window(**windows.device_rates(rows[:112]))
+    kept = made_window(**device_rates(rows[:112]))
     assert _of("cap in force", steady=[kept]) == "ok"
 
 

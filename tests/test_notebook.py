@@ -30,6 +30,7 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
     measured, _ = RunLog(begun / "runs.jsonl").load()
     assert len(measured) == 8
     assert not list((ROOT / "notebooks").glob("*.jsonl"))
+    assert "Provisional: 1 of at most 1 blocks" in (begun / "index.html").read_text()
     words = [
         "--scale",
         "smoke",

@@ -16,7 +16,7 @@ from innolab.loads.trial import _Meter
 from innolab.storage.profiles import PAGE_BYTES
 
 # Works 40 of each 100 ms.
-_AT_40_PERCENT = """
+AT_40_PERCENT = """
 import time
 while True:
     until = time.monotonic() + 0.04
@@ -32,7 +32,7 @@ def _judged(name: str, rows: list[dict[str, Any]], check: checks.Check, **change
 
 def test_another_process_at_forty_percent_of_a_core_makes_a_run_invalid() -> None:
     meter = _Meter(HERE, HERE.own_cpu_s)
-    burner = subprocess.Popen([sys.executable, "-c", _AT_40_PERCENT])
+    burner = subprocess.Popen([sys.executable, "-c", AT_40_PERCENT])
     try:
         time.sleep(3)
         usage = made_usage(**meter.read())

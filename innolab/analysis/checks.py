@@ -278,7 +278,7 @@ USUAL = ("debug build", "effective settings", "tables unchanged", "swap", "steal
 # What innolab 0.1.0 did not check, and recorded no evidence for.
 NEWER = (
     "foreign disk traffic", "bytes really read", "kernel share", "transactions a window", "overrun",
-    "redo come round", "cap in force", "memory held",
+    "redo come round", "redo log in cache", "cap in force", "memory held",
 )  # fmt: skip
 
 LOAD_CHECKS = ("load without errors", "load generator idle enough")
@@ -304,6 +304,7 @@ CHECKS: dict[str, Check] = {
     "transactions a window": window_checks.transactions,
     "overrun": window_checks.overrun,
     "redo come round": window_checks.redo_come_round,
+    "redo log in cache": window_checks.log_in_cache,
     "cap in force": window_checks.cap_in_force,
     "error log": _error_log,
 }

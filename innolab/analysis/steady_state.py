@@ -26,8 +26,6 @@ COSTS = {"pages_read_per_tx": "pages_read", "pages_written_per_tx": "pages_writt
 _FEW_PAGES = 0.5
 # Steps of a warm-up that are compared: the last with those before it.
 LEAST_STEPS = 3
-# A throughput of fewer transactions a thread is that of a few slow ones.
-LEAST_TRANSACTIONS_A_THREAD = 20
 
 
 class Drift(NamedTuple):

@@ -16,6 +16,9 @@ OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
 # Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
 # Where that is less than a quarter of the log, its age says nothing yet.
 LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
+# Bytes that the server read and that are no pages, of those that it wrote to the log. Where each
+# block of the log is read before it is first written, they are as many; a log in memory needs none.
+LOG_READ_SHARE, LOG_READ_LEAST_BYTES = 0.25, 2**20
 # Less of the log than this in a window is no writing load.
 _WRITES_SHARE = 0.01
 # Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
@@ -113,6 +116,35 @@ def redo_came_round(row: Mapping[str, Any]) -> bool:
         return True
     grown = row["drifts"]["checkpoint_age_bytes"] * log
     return bool(written >= LEVELLED_LEAST * log and grown < LEVELLED_SHARE * written / 2)
+
+
+def log_in_cache(evidence: Evidence) -> Finding:
+    """Prevents a server that waits for old blocks of its log from passing for one that writes it.
+
+    Up to MySQL 5.6 a block of the log is read from the disk before it is written, where it is not
+    in the page cache, which on a server that has run for a while it is.
+    """
+    cold = [
+        f"{_log_read_bytes(row):,.0f} beside {row['redo_bytes']:,.0f} written ({row['label']})"
+        for row in evidence.conditions["steady"]
+        if _reads_its_log(row)
+    ]
+    if cold:
+        return (
+            "invalid",
+            f"bytes read that are no pages, so of a redo log on disk: {'; '.join(cold)}",
+        )
+    return "ok", "what the server read were pages"
+
+
+def _log_read_bytes(row: Mapping[str, Any]) -> float:
+    return float(row["server_read_bytes"] - row["pages_read"] * profiles.PAGE_BYTES)
+
+
+def _reads_its_log(row: Mapping[str, Any]) -> bool:
+    least = max(LOG_READ_LEAST_BYTES, LOG_READ_SHARE * row["redo_bytes"])
+    writes = row["redo_bytes"] >= _WRITES_SHARE * row["redo_log_bytes"]
+    return writes and _log_read_bytes(row) > least
 
 
 # What limits a profile's name, and what it is compared with.

@@ -1,13 +1,14 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from innolab.analysis import steady_state, window_checks
 from innolab.analysis.checks import LOAD_CHECKS
 from innolab.analysis.consistency import Bound, exactly
+from innolab.analysis.device_rates import Sample, device_rates
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
 from innolab.loads.trial import Bench
@@ -20,17 +21,8 @@ from innolab.record.series import Sampler
 _END_S = 0.1
 # Page reads that fall by less than a tenth from step to step have stopped falling.
 _FALLS = 0.9
-# Shorter spans would show the bursts of 0.1 s in which the kernel deals out a limit.
-_SECOND_S = 1.0
-_DEVICE = {
-    "reads_per_s": "device_reads",
-    "writes_per_s": "device_writes",
-    "read_bytes_per_s": "device_read_bytes",
-    "written_bytes_per_s": "device_written_bytes",
-}
 # The rate may fall a little after the step that a window's length was taken from.
 _SPARE = 1.2
-Sample = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -148,13 +140,13 @@ def _long_enough(workload: Workload, times: Times, steps: Sequence[Mapping[str, 
     """Return how long a window has to be for enough transactions at the rate of the last step."""
     if not steps or not steps[-1]["tps"]:
         return times.window_s
-    wanted = steady_state.LEAST_TRANSACTIONS_A_THREAD * workload.threads
+    wanted = window_checks.TRANSACTIONS_A_THREAD * workload.threads
     needed_s = math.ceil(wanted / steps[-1]["tps"] * _SPARE)
     return max(times.window_s, min(needed_s, times.cap_s))
 
 
 CHECKS = (*LOAD_CHECKS, "steady state", "transactions a window", "overrun", "redo come round",
-          "cap in force")  # fmt: skip
+          "redo log in cache", "cap in force")  # fmt: skip
 # The units of a window's metrics.
 METRICS = {
     "tps": "1/s",
@@ -289,61 +281,23 @@ def _window(
         metrics,
         steady_state.drifts(samples, capacity),
         lines,
-        done >= steady_state.LEAST_TRANSACTIONS_A_THREAD * workload.threads,
+        done >= window_checks.TRANSACTIONS_A_THREAD * workload.threads,
         before["t_s"],
         after["t_s"],
         samples[0]["t_s"],
         samples[-1]["t_s"],
-        {**_redo(before, after, redo_bytes), **device_rates(samples)},
+        {**_traffic(before, after, redo_bytes), **device_rates(samples)},
     )
 
 
-def _redo(before: Sample, after: Sample, redo_bytes: int) -> dict[str, float]:
-    """Return the redo written before a window, since the server started, and within it."""
+def _traffic(before: Sample, after: Sample, redo_bytes: int) -> dict[str, float]:
+    """Return the redo written before a window and within it, and what the server read in it."""
     return {
         "redo_before_bytes": before["redo_bytes"],
         "redo_bytes": after["redo_bytes"] - before["redo_bytes"],
         "redo_log_bytes": redo_bytes,
-    }
-
-
-def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return what a device did in a second: over all samples, and `most` in the busiest second.
-
-    Nothing where the kernel keeps no counters of the device, or where the span is shorter than two
-    seconds, in which the bursts of a limit weigh too much.
-
-    >>> rows = [{"t_s": t, **dict.fromkeys(_DEVICE.values(), t * 5)} for t in (0.0, 1.0, 2.0)]
-    >>> device_rates(rows)["reads_per_s"], device_rates(rows)["most"]["writes_per_s"]
-    (5.0, 5.0)
-    """
-    if samples[-1]["t_s"] - samples[0]["t_s"] < 2 * _SECOND_S:
-        return {}
-    if not set(_DEVICE.values()) <= samples[0].keys():
-        return {}
-    pairs = [(samples[0], samples[-1]), *_second_apart(samples)]
-    return {
-        **_rates(samples[0], samples[-1]),
-        "most": {name: max(_rates(first, last)[name] for first, last in pairs) for name in _DEVICE},
-    }
-
-
-def _second_apart(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
-    """Yield each sample with the first one that is at least a second later."""
-    later = 0
-    for sample in samples:
-        while later < len(samples) and samples[later]["t_s"] < sample["t_s"] + _SECOND_S:
-            later += 1
-        if later == len(samples):
-            return
-        yield sample, samples[later]
-
-
-def _rates(first: Sample, last: Sample) -> dict[str, float]:
-    span_s = last["t_s"] - first["t_s"]
-    return {
-        name: round((last[counter] - first[counter]) / span_s, 1)
-        for name, counter in _DEVICE.items()
+        "pages_read": after["pages_read"] - before["pages_read"],
+        "server_read_bytes": after["mysqld_read_bytes"] - before["mysqld_read_bytes"],
     }
 
 

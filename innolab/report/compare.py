@@ -1,24 +1,105 @@
-"""Set two reports of one study side by side: ratios of what was measured, changed verdicts."""
+"""Set two reports of one study side by side: what differs, ratios of the values, the verdicts."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from innolab import studies
 from innolab.analysis import stats
+from innolab.analysis.findings import DECIDED
+from innolab.analysis.stats import Interval
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
 from innolab.report import manifest, render
 from innolab.studies.study import Study
 
+# What a claim that only one of two reports has is in the other.
+NONE = "none"
 
-def compare(
-    first: Path, second: Path
-) -> tuple[list[str], list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what else differs, a row for each arm and metric, and one for each changed verdict.
 
-    A ratio is the second report's over the first's, with an interval for unpaired samples.
+class Ratio(NamedTuple):
+    """A metric of one arm: the second report's over the first's, as of unpaired samples."""
+
+    arm: str
+    metric: str
+    ratio: Interval
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the interval leaves out 1, which one in twenty does by chance."""
+        return not self.ratio.low <= 1 <= self.ratio.high
+
+
+class Pair(NamedTuple):
+    """A claim's verdicts on one server, as the reports have them; empty where one has none."""
+
+    claim: str
+    server: str
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+
+    @property
+    def verdicts(self) -> tuple[str, str]:
+        """Return both verdicts in a word each."""
+        return self.first.get("verdict", NONE), self.second.get("verdict", NONE)
+
+    @property
+    def same(self) -> bool:
+        """Return whether both say the same."""
+        return len(set(self.verdicts)) == 1
+
+    @property
+    def turned(self) -> bool:
+        """Return whether one reproduced what the other contradicted."""
+        return not self.same and set(self.verdicts) <= set(DECIDED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two reports of one study.
+
+    Attributes
+    ----------
+    first, second : their folders
+    differences : in words, what else differs, which ratios and verdicts then depend on too
+    ratios : a row for each arm and metric that both measured
+    pairs : a row for each claim and server that either judged
+    """
+
+    study: Study
+    first: Path
+    second: Path
+    differences: list[str]
+    ratios: list[Ratio]
+    pairs: list[Pair]
+
+    @property
+    def changed(self) -> list[Pair]:
+        """Return the verdicts that are not the same, those first that turned round."""
+        return sorted((pair for pair in self.pairs if not pair.same), key=lambda p: not p.turned)
+
+    @property
+    def summary(self) -> str:
+        """Return in a sentence how far the two agree."""
+        judged = [p for p in self.pairs if not {"not-run", NONE} & set(p.verdicts)]
+        if not judged:
+            return "No claim was judged in both."
+        same = sum(pair.same for pair in judged)
+        turned = sum(pair.turned for pair in judged)
+        apart = sum(row.differs for row in self.ratios)
+        return (
+            f"{same} of {len(judged)} verdicts are the same ({same / len(judged):.0%}), and "
+            f"{turned or 'none'} turned from reproduced to contradicted or back. Of "
+            f"{len(self.ratios)} ratios of values {apart} have an interval that leaves out 1; one "
+            "in twenty does so by chance."
+        )
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """Return what two reports have in common, and what not.
 
     Raises
     ------
@@ -38,11 +119,13 @@ def compare(
         )
     study = studies.find(plans[0].study)
     sets = [study.read(folder).valid for folder in (first, second)]
-    return _other_differences(first, second), _ratios(study, *sets), _changed(first, second)
+    return Comparison(
+        study, first, second, _differences(first, second), _ratios(study, *sets),
+        _pairs(first, second),
+    )  # fmt: skip
 
 
-def _other_differences(first: Path, second: Path) -> list[str]:
-    """Return in words how hosts and builds differ: a ratio then depends on them too."""
+def _differences(first: Path, second: Path) -> list[str]:
     old, new = manifest.read(first), manifest.read(second)
     hosts = [{json.dumps(host, sort_keys=True) for host in body["hosts"]} for body in (old, new)]
     said = [] if hosts[0] == hosts[1] else [_host_difference(old["hosts"][0], new["hosts"][0])]
@@ -50,23 +133,40 @@ def _other_differences(first: Path, second: Path) -> list[str]:
         digests = [body["builds"][name]["sha256"] for body in (old, new)]
         if digests[0] != digests[1]:
             said.append(f"{name} is another binary in each")
+    for name in sorted(old["parameters"].keys() | new["parameters"].keys()):
+        values = [body["parameters"].get(name) for body in (old, new)]
+        if values[0] != values[1]:
+            said.append(f"{name} is {_shown(values[0])} in the first, {_shown(values[1])} then")
+    if old["claims_sha256"] != new["claims_sha256"]:
+        said.append("they were rendered by different claims")
+    measured = [_commits(body) for body in (old, new)]
+    if measured[0] != measured[1]:
+        said.append(f"measured by innolab {measured[0]}, then by {measured[1]}")
     return said
 
 
-def _host_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+def _host_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     return f"the hosts differ in {', '.join(names) or 'number'}"
 
 
-def _ratios(study: Study, first: RunSet, second: RunSet) -> list[dict[str, Any]]:
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def _commits(body: Mapping[str, Any]) -> str:
+    known = [(by["version"], (by["commit"] or "no commit")[:9]) for by in body["measured_by"]]
+    return ", ".join(f"{version} ({commit})" for version, commit in known)
+
+
+def _ratios(study: Study, first: RunSet, second: RunSet) -> list[Ratio]:
     rows = []
     for metric, within in study.compared.items():
         old, new = (_by_arm(runs, metric, set(within)) for runs in (first, second))
         for levels in [arm for arm in old if arm in new]:
             if min(*old[levels], *new[levels]) > 0:
                 ratio = stats.independent_ratio(new[levels], old[levels])
-                arm = ", ".join(str(level) for _, level in levels)
-                rows.append({"arm": arm, "metric": metric, "ratio": ratio})
+                rows.append(Ratio(", ".join(str(level) for _, level in levels), metric, ratio))
     return rows
 
 
@@ -81,13 +181,10 @@ def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float
     return dict(sorted(found.items(), key=lambda item: str(item[0])))
 
 
-def _changed(first: Path, second: Path) -> list[dict[str, Any]]:
+def _pairs(first: Path, second: Path) -> list[Pair]:
+    """Return the verdicts of both, in the order of the second's claims."""
     old, new = (
-        {(v["claim"], v["server"]): v["verdict"] for v in render.read_verdicts(report)}
+        {(v["claim"], v["server"]): v for v in render.read_verdicts(report)}
         for report in (first, second)
     )
-    return [
-        {"claim": key[0], "server": key[1], "first": old.get(key, "none"), "second": new[key]}
-        for key in sorted(new)
-        if old.get(key) != new[key]
-    ]
+    return [Pair(*key, old.get(key, {}), new.get(key, {})) for key in {**new, **old}]

@@ -169,30 +169,32 @@ def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = 
     return "; ".join(said[:_MOST_SERIES]) + (f"; and {rest} more" if rest > 0 else "")
 
 
-def forest(rows: "pd.DataFrame", bounds: str = "published") -> Any:
+def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:
     """Return a forest plot of ratios: a line each, its interval, and the published value.
 
     Parameters
     ----------
-    rows : columns `claim`, `server`, `estimate`, `low`, `high` and `published`
+    rows : columns `claim`, `estimate`, `low`, `high`, `published` and that of `hue`
+    hue : the column whose levels have a colour each
     """
     import seaborn
     from matplotlib.figure import Figure as Picture
 
     names = list(dict.fromkeys(rows["claim"]))
-    servers = list(dict.fromkeys(rows["server"]))
+    levels = list(dict.fromkeys(rows[hue]))
     picture = Picture(figsize=(8.6, 1.2 + 0.22 * max(len(names), 4)), layout="constrained")
     axis = picture.subplots()
-    palette = seaborn.color_palette("colorblind", len(servers))
-    for place, (server, colour) in enumerate(zip(servers, palette, strict=True)):
-        of = rows[rows["server"] == server]
-        at = [names.index(claim) + 0.16 * (2 * place - len(servers) + 1) for claim in of["claim"]]
+    palette = seaborn.color_palette("colorblind", len(levels))
+    for place, (level, colour) in enumerate(zip(levels, palette, strict=True)):
+        of = rows[rows[hue] == level]
+        at = [names.index(claim) + 0.16 * (2 * place - len(levels) + 1) for claim in of["claim"]]
         error = [of["estimate"] - of["low"], of["high"] - of["estimate"]]
         axis.errorbar(of["estimate"], at, xerr=error, fmt="o", ms=4, capsize=2, linewidth=1,
-                      color=colour, label=server)  # fmt: skip
-    known = rows.dropna(subset=[bounds]).drop_duplicates("claim")
-    axis.scatter(known[bounds], [names.index(claim) for claim in known["claim"]], marker="s", s=30,
-                 facecolors="none", edgecolors="0.4", label=bounds, zorder=3)  # fmt: skip
+                      color=colour, label=level)  # fmt: skip
+    known = rows.dropna(subset=["published"]).drop_duplicates("claim")
+    at = [names.index(claim) for claim in known["claim"]]
+    axis.scatter(known["published"], at, marker="s", s=30, facecolors="none", edgecolors="0.4",
+                 label="published", zorder=3)  # fmt: skip
     axis.axvline(1, color="0.4", linewidth=0.8)
     axis.set_yticks(range(len(names)), names, fontsize=7)
     axis.invert_yaxis()

@@ -17,6 +17,8 @@ UNFINISHED = ".unfinished"
 RENDERING = ".rendering"
 # Signatures that people add to a sealed report; the seal is not of them.
 SIGNATURES = "signatures"
+# Below a study's reports: a version is a day and a number, so none has this name.
+COMPARISONS = "comparisons"
 # What was recorded; all else in a report is made from it.
 RECORDED = (PLAN_FILE, runlog.FILE, "variables", "series")
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
@@ -43,6 +45,16 @@ def unfinished(study: str) -> list[Path]:
     """Return the folders of a study's reports that were begun and not sealed, oldest first."""
     found = (reports_folder() / study).glob(f"*{UNFINISHED}/{PLAN_FILE}")
     return sorted((p.parent for p in found), key=lambda p: _order(version_of(p.parent)))
+
+
+def comparison(study: str, first: str, second: str) -> Path:
+    """Return the folder of the page that sets two versions side by side."""
+    return reports_folder() / study / COMPARISONS / f"{first}_{second}"
+
+
+def comparisons(study: str) -> list[Path]:
+    """Return the pages that set two reports of a study side by side, by their names."""
+    return sorted((reports_folder() / study / COMPARISONS).glob("*/index.html"))
 
 
 def linked(folder: Path) -> Path:

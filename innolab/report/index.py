@@ -21,8 +21,9 @@ def write() -> Path:
     InputError
         Where the reports' folder cannot be written.
     """
-    rows, troubles = [], []
+    rows, troubles, comparisons = [], [], []
     for name in studies.names():
+        comparisons += [_comparison(name, page) for page in folders.comparisons(name)]
         for folder in folders.finished(name):
             try:
                 rows.append(_row(name, folder))
@@ -32,7 +33,9 @@ def write() -> Path:
     loader = jinja2.FileSystemLoader(render.TEMPLATES)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("index.html.j2")
     style = Markup((render.TEMPLATES / "style.css").read_text())
-    page = template.render(reports=rows[::-1], troubles=troubles, style=style)
+    page = template.render(
+        reports=rows[::-1], comparisons=comparisons, troubles=troubles, style=style
+    )
     path = folders.reports_folder() / "index.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,4 +62,12 @@ def _row(name: str, folder: Path) -> dict[str, Any]:
         "servers": ", ".join(body["builds"]),
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
         "verdicts": ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())),
+    }
+
+
+def _comparison(name: str, page: Path) -> dict[str, str]:
+    return {
+        "title": studies.find(name).title,
+        "link": page.relative_to(folders.reports_folder()).as_posix(),
+        "name": " and ".join(page.parent.name.split("_")),
     }

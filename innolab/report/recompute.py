@@ -54,7 +54,7 @@ def _executed(source: Path, plan: Plan, folder: Path, *, is_partial: bool) -> An
     )
     names: dict[str, Any] = {"__name__": "__main__"}
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    with _inside(folder), render.replaying(partly=is_partial):
+    with _inside(folder), _same_backend(), render.replaying(partly=is_partial):
         for number, cell in enumerate(code, 1):
             # These cells only assign what the plan holds, and are never run.
             if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", [])):
@@ -108,3 +108,16 @@ def _inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+@contextlib.contextmanager
+def _same_backend() -> Iterator[None]:
+    """Give matplotlib its backend back: in JupyterLab, figures of one's own show inline."""
+    import matplotlib
+
+    before = matplotlib.get_backend(auto_select=False)
+    try:
+        yield
+    finally:
+        if before:
+            matplotlib.use(before)

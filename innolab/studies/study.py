@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from innolab.record.run import Factors, Level, Observation, Run, trial_key
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import HOST, profiles
 from innolab.storage.raid import Array
+from innolab.studies import ordering
 from innolab.studies import parameters as checking
 from innolab.studies.parameters import ByEffort, ByScale, Parameters
 
@@ -38,7 +38,6 @@ Levels = Sequence[Level] | Mapping[str, Level]
 Facts = Mapping[str, Any]
 _MIB = 1024**2
 SERVER_OVERHEAD_BYTES = 700 * _MIB
-_ORDERS_DRAWN = 20
 # What a file system needs beside its files.
 _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * _MIB
 
@@ -253,13 +252,16 @@ class Study:
         parameters = self.check(chosen.parameters)
         arms = [(arm, False) for b in chosen.builds for arm in self.arms(parameters, b)]
         arms += [(Arm(**factors), True) for factors in chosen.twins]
-        draw = random.Random(parameters.seed)
+        plot = self.whole_plot
+        ordered = ordering.orders(
+            arms,
+            lambda placed: trial_key(0, vars(placed[0])),
+            random.Random(parameters.seed),
+            (lambda placed: getattr(placed[0], plot)) if plot else None,
+        )
         trials: list[Trial] = []
-        followed: Counter[tuple[str, str]] = Counter()
         blocks = chosen.blocks or self.looks(parameters)
-        for block in range(blocks.last):
-            order = _balanced(arms, draw, followed, self.whole_plot)
-            followed.update(_pairs(order))
+        for block, order in zip(range(blocks.last), ordered, strict=False):
             for arm, twin in order:
                 trials.append(Trial(len(trials), block, dict(vars(arm)), twin))
         return trials
@@ -397,34 +399,3 @@ class Study:
             disk_bytes_per_build=recipe.size_bytes + (self.copies * whole if is_here else 0),
             emulated_bytes=emulated_bytes if emulated else 0,
         )
-
-
-Placed = list[tuple[Arm, bool]]
-
-
-def _balanced(
-    arms: Placed, draw: random.Random, followed: Counter[tuple[str, str]], whole_plot: str | None
-) -> Placed:
-    """Return a shuffled order, of some that are drawn the one that repeats least who follows whom.
-
-    Prevents that an arm runs mostly after one that leaves the host in a state of its own.
-    """
-    drawn = [_together(draw.sample(arms, len(arms)), whole_plot) for _ in range(_ORDERS_DRAWN)]
-    return min(drawn, key=lambda order: sum(followed[pair] for pair in _pairs(order)))
-
-
-def _pairs(order: Placed) -> list[tuple[str, str]]:
-    """Return who follows whom in an order."""
-    names = [trial_key(0, vars(arm)) for arm, _ in order]
-    return list(itertools.pairwise(names))
-
-
-def _together(shuffled: Placed, whole_plot: str | None) -> Placed:
-    """Return shuffled arms, those of one level of a costly factor after one another.
-
-    Levels come in the order of their first arm, so that they are shuffled too.
-    """
-    if whole_plot is None:
-        return shuffled
-    levels = list(dict.fromkeys(getattr(arm, whole_plot) for arm, _ in shuffled))
-    return sorted(shuffled, key=lambda placed: levels.index(getattr(placed[0], whole_plot)))

@@ -22,7 +22,6 @@ from innolab.record.journal import Checkpoint, Pace
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
-from innolab.studies import schema1
 from innolab.studies.compressed_insert import growth
 from innolab.studies.parameters import (
     ByEffort,
@@ -308,5 +307,4 @@ STUDY = Study(
     copies=1,
     grows_bytes=lambda parameters: parameters.table_rows * _MOST_BYTES_PER_ROW + _GROWN_AHEAD_BYTES,
     refuses=refuses,
-    upgrade=schema1.compressed_insert,
 )  # fmt: skip

@@ -17,7 +17,6 @@ from innolab.mysql.server import Server
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
-from innolab.studies import schema1
 from innolab.studies.multi_buffer_pool import evidence, table
 from innolab.studies.multi_buffer_pool.table import BYTES_PER_ROW, SCAN
 from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Rows
@@ -199,5 +198,4 @@ STUDY = Study(
     # With the table in the page cache: without room for it the second pass of the small pools
     # would be one from disk.
     beside_bytes=lambda parameters: 500 * MIB + parameters.table_rows * BYTES_PER_ROW,
-    upgrade=schema1.multi_buffer_pool,
 )  # fmt: skip

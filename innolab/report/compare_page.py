@@ -1,0 +1,117 @@
+"""The page that sets two reports side by side."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from innolab.base import files
+from innolab.base.errors import InputError
+from innolab.base.units import number
+from innolab.report import figures, folders, render
+from innolab.report.compare import Comparison, Pair
+
+
+def write(found: Comparison) -> Path:
+    """Write the page of a comparison, with its figures, and return its path.
+
+    It lies below the second report's study in the reports' folder. One that is there is replaced:
+    it follows from two sealed reports.
+
+    Raises
+    ------
+    InputError
+        Where the reports' folder cannot be written.
+    """
+    folder = folders.comparison(found.study.name, found.first.name, found.second.name)
+    loader = jinja2.FileSystemLoader(render.TEMPLATES)
+    template = jinja2.Environment(loader=loader, autoescape=True).get_template("compare.html.j2")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        page = template.render(
+            title=found.study.title,
+            first=found.first.name,
+            second=found.second.name,
+            links=_links(found, folder),
+            summary=found.summary,
+            differences=found.differences,
+            changed=[_row(pair) for pair in found.changed],
+            same=[_row(pair) for pair in found.pairs if pair.same],
+            ratios=[(row, _interval(row.ratio._asdict())) for row in found.ratios],
+            figures=[Markup(figure._repr_html_()) for figure in _forests(found, folder)],
+            style=Markup((render.TEMPLATES / "style.css").read_text()),
+        )  # fmt: skip
+        files.write(folder / render.PAGE_FILE, page)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}). Make the reports' folder writable, or "
+            "name another with INNOLAB_REPORTS."
+        ) from None
+    return folder / render.PAGE_FILE
+
+
+def _links(found: Comparison, folder: Path) -> list[str]:
+    """Return the addresses of both pages as seen from the comparison's, empty where it has none."""
+    study = folder.parent.parent
+    return [
+        f"../../{report.name}/{render.PAGE_FILE}" if report.parent == study else ""
+        for report in (found.first, found.second)
+    ]
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    return {
+        "claim": pair.claim,
+        "server": pair.server,
+        "says": (pair.second or pair.first)["says"],
+        "verdicts": pair.verdicts,
+        "intervals": [_interval(verdict) for verdict in (pair.first, pair.second)],
+        "reasons": [verdict.get("reason", "") for verdict in (pair.first, pair.second)],
+        "turned": pair.turned,
+    }
+
+
+def _interval(of: Any) -> str:
+    """Return estimate and interval as people read them, as far as they are known."""
+    known = [of.get(name) for name in ("estimate", "low", "high")]
+    if known[0] is None:
+        return ""
+    if any(value is None or not math.isfinite(value) for value in known[1:]):
+        return number(known[0])
+    return f"{number(known[0])} ({number(known[1])} to {number(known[2])})"
+
+
+def _forests(found: Comparison, folder: Path) -> list[figures.Figure]:
+    """Return a figure for each server: every ratio that both judged, with both intervals."""
+    import pandas as pd
+
+    rows = [
+        {"server": pair.server, "claim": pair.claim, "report": report.name,
+         **{name: verdict[name] for name in ("estimate", "low", "high", "published")}}
+        for pair in found.pairs
+        for report, verdict in ((found.first, pair.first), (found.second, pair.second))
+        if _is_drawn(pair)
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    drawn = []
+    for server, of in frame.groupby("server", sort=False) if rows else ():
+        shown = of.drop(columns="server")
+        said = f"{server}: what both reports found of each claim, with their intervals."
+        changed = ", ".join(p.claim for p in found.changed if p.server == server) or "none"
+        drawn.append(
+            figures.publish(
+                figures.forest(shown, "report"), f"verdicts-{server}", shown, folder=folder,
+                caption=said, alt=f"{said} Verdicts that changed: {changed}.",
+            )
+        )  # fmt: skip
+    return drawn
+
+
+def _is_drawn(pair: Pair) -> bool:
+    """Return whether both have an interval that a logarithmic axis can show."""
+    ends = [
+        of.get(name) for of in (pair.first, pair.second) for name in ("estimate", "low", "high")
+    ]
+    return all(value is not None and math.isfinite(value) and value > 0 for value in ends)
