@@ -16,9 +16,9 @@ OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
 # Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
 # Where that is less than a quarter of the log, its age says nothing yet.
 LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
-# Bytes that the server read and that are no pages, of those that it wrote to the log. Where each
-# block of the log is read before it is first written, they are as many; a log in memory needs none.
-LOG_READ_SHARE, LOG_READ_LEAST_BYTES = 0.25, 2**20
+# Bytes that the server read and that are no pages, of those that it wrote to the log. A log in the
+# page cache needs none; of one on the disk what is written in part is read first, measured as 45 %.
+LOG_READ_SHARE, LOG_READ_LEAST_BYTES = 0.20, 2**18
 # Less of the log than this in a window is no writing load.
 _WRITES_SHARE = 0.01
 # Over a window, and in its busiest second, where the bursts count in which the kernel deals out a

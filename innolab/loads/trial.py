@@ -118,6 +118,8 @@ class Bench:
         """
         with self.clock.stage("cloning"):
             clone = self.clone(writes)
+            if writes:
+                clone.warm_log()
         period_s = LOADED_PERIOD_S if self.site.host is HERE else REMOTE_PERIOD_S
         with self._sampled(clone, settings, period_s) as (server, ours):
             yield server, ours

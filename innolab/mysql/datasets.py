@@ -169,6 +169,26 @@ class Clone(Copy):
         host.evict(folder)
         self.require_unchanged()
 
+    def warm_log(self) -> None:
+        """Read the redo log into the page cache, where that of a server lies that has run a while.
+
+        Prevents that a server up to 5.6 reads each block of it before it writes there.
+        """
+        # Up to 8.0.29 files, a folder since. A digest is all that has to be said of them.
+        redo = ["(", "-name", "ib_logfile*", "-o", "-path", "*#innodb_redo/*", ")"]
+        read: Words = [
+            "find",
+            self.log or self.data,
+            *redo,
+            "-type",
+            "f",
+            "-exec",
+            "cksum",
+            "{}",
+            "+",
+        ]
+        self.host.must(read, what="Reading the redo log")
+
     def require_unchanged(self) -> None:
         """Raise InnolabError where a table's file differs in size or time from the dataset's.
 
