@@ -92,9 +92,9 @@ class Comparison:
         apart = sum(row.differs for row in self.ratios)
         return (
             f"{same} of {len(judged)} verdicts are the same ({same / len(judged):.0%}), and "
-            f"{turned or 'none'} turned from reproduced to contradicted or back. Of "
-            f"{len(self.ratios)} ratios of values {apart} have an interval that leaves out 1; one "
-            "in twenty does so by chance."
+            f"{turned or 'none'} turned from reproduced to contradicted or back. The intervals of "
+            f"{apart} of {len(self.ratios)} ratios of values leave out 1; one in twenty does so by "
+            "chance."
         )
 
 
