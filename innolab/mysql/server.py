@@ -115,8 +115,13 @@ class Server:
         Raises
         ------
         ServerError
-            Where it dies first or does not answer within START_LIMIT_S.
+            As `wait_until_ready`.
         """
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Start mysqld and return at once, so that others can start meanwhile."""
         require_short_path(self.folder)
         self.host.fresh_folder(self.folder)
         self._write_settings()
@@ -131,7 +136,6 @@ class Server:
             env=self.build.env,
             log=self.folder / "error.log",
         )
-        self._wait_until_ready()
 
     def _write_settings(self) -> None:
         own: dict[str, str | int] = {
@@ -146,7 +150,14 @@ class Server:
         text = f"!include {self.base}\n[mysqld]\n" + "\n".join(lines) + "\n"
         self.host.write(self.folder / "my.cnf", text)
 
-    def _wait_until_ready(self) -> None:
+    def wait_until_ready(self) -> None:
+        """Return once it answers a query.
+
+        Raises
+        ------
+        ServerError
+            Where it dies first or does not answer within START_LIMIT_S.
+        """
         from mysql.connector import Error
 
         end = time.monotonic() + START_LIMIT_S

@@ -1,0 +1,131 @@
+"""What became of commits that a server had acknowledged: lost, kept, or never known.
+
+An attempt that ended `ok` must be there; one that `failed` must not; of one that is `unknown`
+nothing can be said, so that it counts neither as a loss nor as an error (the discipline of Jepsen's
+histories). Pure functions of a witness's lines and of the ids that are there in the end.
+"""
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from innolab.analysis.stats import LEVEL, Interval
+
+# An attempt whose end nobody knows may be there later: that is no loss and no error.
+End = Literal["ok", "failed", "unknown"]
+BEGIN = "begin"
+
+
+class Attempt(NamedTuple):
+    """One row that a witness tried to write.
+
+    Attributes
+    ----------
+    id : of the row, never used twice
+    began_s, ended_s : by the clock of the witness; `ended_s` is None where it was killed first
+    end : how it ended, as far as the witness knows
+    """
+
+    id: int
+    began_s: float
+    ended_s: float | None
+    end: End
+
+
+def attempts(lines: Iterable[str]) -> list[Attempt]:
+    """Return the attempts of a log; those without a second line are `unknown`.
+
+    >>> log = ["0.5 7 begin", "0.6 7 ok", "0.7 8 begin"]
+    >>> [(one.id, one.end) for one in attempts(log)]
+    [(7, 'ok'), (8, 'unknown')]
+
+    Raises
+    ------
+    ValueError
+        Where a whole line is none of a witness.
+    """
+    found: dict[int, Attempt] = {}
+    for line in lines:
+        time_s, number, event = line.split()
+        place = int(number)
+        if event == BEGIN:
+            found[place] = Attempt(place, float(time_s), None, "unknown")
+        elif event in ("ok", "failed", "unknown"):
+            found[place] = found[place]._replace(ended_s=float(time_s), end=event)
+        else:
+            raise ValueError(f"'{line}' is no line of a witness")
+    return list(found.values())
+
+
+def read(log: Path) -> list[Attempt]:
+    """Return the attempts in a witness's file; a last line that was torn is left out."""
+    whole, _, _ = log.read_text().rpartition("\n")
+    return attempts(whole.splitlines())
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a witness's attempts.
+
+    Attributes
+    ----------
+    acknowledged : how many ended `ok`
+    lost : of these, the ids that are not there
+    unknown_present : how many of unknown end are there
+    failed_present : the ids that were refused and are there all the same: the witness or the server
+        is wrong
+    gap_s : the longest time without an acknowledged commit
+    """
+
+    acknowledged: int
+    lost: list[int]
+    unknown_present: int
+    failed_present: list[int]
+    gap_s: float
+
+
+def fate(history: Sequence[Attempt], present: Collection[int]) -> Fate:
+    """Return what became of attempts, by the ids that are there in the end.
+
+    >>> log = ["0.0 1 begin", "0.1 1 ok", "0.1 2 begin", "3.1 2 ok", "3.1 3 begin"]
+    >>> found = fate(attempts(log), {1, 3})
+    >>> found.lost, found.unknown_present, round(found.gap_s, 1)
+    ([2], 1, 3.0)
+    """
+    there = set(present)
+    by_end = {
+        end: [one for one in history if one.end == end] for end in ("ok", "failed", "unknown")
+    }
+    times = sorted(one.ended_s for one in by_end["ok"] if one.ended_s is not None)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    return Fate(
+        acknowledged=len(by_end["ok"]),
+        lost=[one.id for one in by_end["ok"] if one.id not in there],
+        unknown_present=sum(one.id in there for one in by_end["unknown"]),
+        failed_present=[one.id for one in by_end["failed"] if one.id in there],
+        gap_s=max(gaps, default=0.0),
+    )
+
+
+def share(hits: int, of: int, level: float = LEVEL) -> Interval:
+    """Return a share with the interval of Clopper and Pearson, which never errs by more than asked.
+
+    Of no hits the estimate is 0 and `high` says how large the share may be all the same.
+
+    References
+    ----------
+    Clopper, Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of
+    the binomial", Biometrika 26.
+
+    >>> [round(end, 3) for end in share(0, 30)[:3]]
+    [0.0, 0.0, 0.116]
+    """
+    # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
+    from scipy.stats import beta
+
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, hits, of - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - tail, hits + 1, of - hits)) if hits < of else 1.0
+    return Interval(hits / of, low, high, of, level)

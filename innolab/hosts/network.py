@@ -1,0 +1,207 @@
+"""A network of namespaces on this machine: nodes on one switch, whose links can be slowed and cut.
+
+The switch and each node have a namespace of their own, held by a process that ends with innolab.
+Any address may be theirs, nothing of it is on the host's own network, and after `kill -9` the
+kernel takes it all away. Needs root, iproute2 and util-linux.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from innolab.base.errors import InnolabError
+from innolab.hosts.base import Done, Process, Words
+from innolab.hosts.local import Here
+
+# Of a network that nobody else is on.
+_PREFIX = "10.77.0."
+_MOST_NODES = 200
+_PROGRAMS = ("ip", "tc", "nsenter", "unshare", "setpriv")
+_PORT = "eth0"
+
+
+@dataclass(frozen=True)
+class Link:
+    """What lies between a node and the switch, the same in both directions.
+
+    Attributes
+    ----------
+    delay_s : how long a packet takes one way
+    bits_per_s : how many bits pass a second; None where nothing limits them
+    """
+
+    delay_s: float = 0.0
+    bits_per_s: int | None = None
+
+
+def why_impossible() -> str | None:
+    """Return why this user cannot have networks of namespaces here, or None where it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
+        return f"{', '.join(missing)} of iproute2 or util-linux is missing"
+    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
+    return (
+        f"this kernel gives no network namespaces ({tried.stderr.strip()})"
+        if (tried.returncode)
+        else None
+    )
+
+
+class _Namespace:
+    """A network namespace that lasts as long as this object's process, and no longer than ours."""
+
+    def __init__(self) -> None:
+        held = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "cat"]
+        # It says that it is there by echoing: before that, its namespace is still ours.
+        self._holder = subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._holder.stdin and self._holder.stdout
+        self._holder.stdin.write(b"\n")
+        self._holder.stdin.flush()
+        if self._holder.stdout.read(1) != b"\n":
+            raise InnolabError("The kernel gave no network namespace.")
+
+    @property
+    def pid(self) -> int:
+        """Return the process that holds it."""
+        return self._holder.pid
+
+    @property
+    def inside(self) -> list[str]:
+        """Return the words before a command that is to run in it."""
+        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--"]
+
+    def do(self, *commands: str) -> None:
+        """Run lines of `ip` in it.
+
+        Raises
+        ------
+        InnolabError
+            Quotes the first that the kernel refuses.
+        """
+        words = [*self.inside, "ip", "-batch", "-"]
+        done = subprocess.run(words, input="\n".join(commands), capture_output=True, text=True)
+        if done.returncode:
+            raise InnolabError(f"A network of namespaces failed: {done.stderr.strip()[-300:]}")
+
+    def end(self) -> None:
+        """End it, and with it all links that lead into it."""
+        self._holder.kill()
+        self._holder.wait()
+        for pipe in (self._holder.stdin, self._holder.stdout):
+            assert pipe
+            pipe.close()
+
+
+class Node(Here):
+    """This machine as seen from one node: commands run with that node's network and no other."""
+
+    def __init__(self, name: str, address: str, namespace: _Namespace, port: str) -> None:
+        self.name, self.address, self.port = name, address, port
+        self._namespace = namespace
+
+    def run(
+        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+    ) -> Done:
+        """Run a command in the node's network."""
+        return super().run([*self._namespace.inside, *words], env=env, limit_s=limit_s)
+
+    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+        """Start a program in the node's network; its process id is that of the program itself."""
+        return super().start([*self._namespace.inside, *words], env=env, log=log)
+
+
+class Network:
+    """Nodes on one switch; a context manager that makes them and takes them away.
+
+    Parameters
+    ----------
+    names : of the nodes, in the order of their addresses
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if not 1 <= len(names) <= _MOST_NODES or len(set(names)) < len(names):
+            raise ValueError(f"a network has 1 to {_MOST_NODES} nodes of different names")
+        self._names = list(names)
+        self._namespaces: list[_Namespace] = []
+        self.nodes: dict[str, Node] = {}
+
+    def __enter__(self) -> "Network":
+        try:
+            self._make()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _make(self) -> None:
+        switch = self._namespace()
+        switch.do("link add switch type bridge", "link set switch up", "link set lo up")
+        for place, name in enumerate(self._names, 1):
+            namespace, port = self._namespace(), f"port{place}"
+            address = f"{_PREFIX}{place}"
+            switch.do(
+                f"link add {port} type veth peer name {_PORT} netns {namespace.pid}",
+                f"link set {port} master switch up",
+            )
+            namespace.do(f"addr add {address}/24 dev {_PORT}", f"link set {_PORT} up",
+                         "link set lo up")  # fmt: skip
+            self.nodes[name] = Node(name, address, namespace, port)
+        self._switch = switch
+
+    def _namespace(self) -> _Namespace:
+        self._namespaces.append(made := _Namespace())
+        return made
+
+    def _end(self) -> None:
+        while self._namespaces:
+            self._namespaces.pop().end()
+        self.nodes.clear()
+
+    def free_address(self) -> str:
+        """Return an address that no node has, for one that moves between them."""
+        return f"{_PREFIX}{len(self._names) + 1}"
+
+    def cut(self, name: str) -> None:
+        """Take a node's link down: packets are lost, and neither side is told."""
+        # At the switch: the node's own interface stays up, as when a cable is pulled elsewhere.
+        self._switch.do(f"link set {self.nodes[name].port} nomaster")
+
+    def mend(self, name: str) -> None:
+        """Connect a node again."""
+        self._switch.do(f"link set {self.nodes[name].port} master switch")
+
+    def shape(self, name: str, link: Link) -> None:
+        """Give a node a link of some delay and speed, in both directions.
+
+        Raises
+        ------
+        InnolabError
+            Where the kernel has no netem.
+        """
+        node = self.nodes[name]
+        ends = [(node, _PORT), (Node("switch", "", self._switch, ""), node.port)]
+        for host, device in ends:
+            host.must(
+                ["tc", "qdisc", "replace", "dev", device, "root", *_netem(link)],
+                what=f"Shaping the link of {name}",
+            )
+
+
+def _netem(link: Link) -> list[str]:
+    """Return the words of tc(8) for a link; one without properties is not delayed at all."""
+    rate = [] if link.bits_per_s is None else ["rate", f"{link.bits_per_s}bit"]
+    # A second of packets may wait at most, as in a switch: without a limit none would be lost.
+    return ["netem", "delay", f"{link.delay_s * 1e3:g}ms", *rate, "limit", "10000"]

@@ -1,0 +1,271 @@
+"""Replication between servers, in the words of old and new ones: follow, wait, promote, compare.
+
+All positions are sets of global transaction ids, which both eras have (since 5.6.5) and which name
+a transaction alike on every server.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from innolab.base.errors import InnolabError, InputError
+from innolab.mysql.builds import Build
+from innolab.mysql.server import Server, ServerError
+
+PORT = 3306
+# Reaches nobody: servers listen inside the namespaces of one topology alone. Without a password no
+# key has to be exchanged, which servers since 8.0 want where there is no TLS.
+USER = "innolab_replica"
+# What a replica's thread is when it works.
+_RUNS = "Yes"
+Format = Literal["ROW", "STATEMENT", "MIXED"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What an era calls the two roles; the words around them are the same.
+
+    Attributes
+    ----------
+    change : begins the statement that names a source
+    source, replica : the roles in names of options and columns, as in `Seconds_Behind_Source`
+    update_log : the variable by which a replica logs what it applies
+    wait : the function that waits for a set of ids
+    extra : further options of `change`
+    """
+
+    change: str
+    source: str
+    replica: str
+    update_log: str
+    wait: str
+    extra: tuple[str, ...]
+
+
+_OLD = Dialect(
+    change="CHANGE MASTER TO",
+    source="MASTER",
+    replica="SLAVE",
+    update_log="log_slave_updates",
+    wait="WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
+    extra=(),
+)
+_NEW = Dialect(
+    change="CHANGE REPLICATION SOURCE TO",
+    source="SOURCE",
+    replica="REPLICA",
+    update_log="log_replica_updates",
+    wait="WAIT_FOR_EXECUTED_GTID_SET",
+    extra=("SOURCE_SSL = 0", "GET_SOURCE_PUBLIC_KEY = 1"),
+)
+_NEW_SINCE = (8, 0, 26)
+_GTID_SINCE = (5, 6, 5)
+
+
+def dialect(build: Build) -> Dialect:
+    """Return the words of a build.
+
+    Raises
+    ------
+    InputError
+        Where it has no global transaction ids.
+    """
+    numbers = tuple(int(part) for part in build.version.split("-")[0].split("."))
+    if numbers < _GTID_SINCE:
+        raise InputError(
+            f"{build.id} is {build.version}, which has no global transaction ids. Take a build "
+            "of 5.6.5 or later."
+        )
+    return _NEW if numbers >= _NEW_SINCE else _OLD
+
+
+def settings(build: Build, number: int, address: str, binlog_format: Format) -> dict[str, Any]:
+    """Return what each server of a topology needs, whatever its role: roles change.
+
+    Parameters
+    ----------
+    number : its own, from 1
+    address : where it listens, inside its node alone
+    """
+    words = dialect(build)
+    return {
+        "skip_networking": "OFF",
+        "bind_address": address,
+        "port": PORT,
+        "server_id": number,
+        "log_bin": "binlog",
+        words.update_log: "ON",
+        "gtid_mode": "ON",
+        "enforce_gtid_consistency": "ON",
+        "binlog_format": binlog_format,
+        "relay_log": "relay",
+        # Or a killed replica of the old era resumes where it was a moment ago.
+        "relay_log_recovery": "ON",
+        "loose_master_info_repository": "TABLE",
+        "loose_relay_log_info_repository": "TABLE",
+    }
+
+
+def admit(source: Server) -> None:
+    """Make the account by which replicas read a source's log, before there are any."""
+    # Not in the log: each server has it from its own data, and no transaction is errant.
+    _together(
+        source,
+        "SET SESSION sql_log_bin = 0",
+        f"CREATE USER '{USER}'@'%'",
+        f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
+    )
+
+
+def follow(replica: Server, address: str) -> None:
+    """Let a server follow the one at an address, from where its own transactions end.
+
+    Raises
+    ------
+    ServerError
+        Where it refuses.
+    """
+    words = dialect(replica.build)
+    options = [
+        f"{words.source}_HOST = '{address}'",
+        f"{words.source}_PORT = {PORT}",
+        f"{words.source}_USER = '{USER}'",
+        f"{words.source}_PASSWORD = ''",
+        f"{words.source}_AUTO_POSITION = 1",
+        # Whole seconds; a source that was away is asked again at once.
+        f"{words.source}_CONNECT_RETRY = 1",
+        *words.extra,
+    ]
+    _together(replica, f"{words.change} {', '.join(options)}", f"START {words.replica}")
+
+
+def follow_instead(replica: Server, address: str) -> None:
+    """Let a replica follow another source, from where its own transactions end."""
+    replica.query(f"STOP {dialect(replica.build).replica}")
+    follow(replica, address)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a replica says of itself.
+
+    Attributes
+    ----------
+    receives, applies : whether its two threads work
+    behind_s : its own word for how far it is behind; None where it cannot say
+    received, applied : sets of global transaction ids
+    error : what stopped it; empty where nothing did
+    """
+
+    receives: bool
+    applies: bool
+    behind_s: int | None
+    received: str
+    applied: str
+    error: str
+
+
+def status(replica: Server) -> Status:
+    """Return a replica's status.
+
+    Raises
+    ------
+    InnolabError
+        Where the server follows nobody.
+    """
+    words = dialect(replica.build)
+    role, source = words.replica.capitalize(), words.source.capitalize()
+    with replica.connect() as connection, connection.cursor(dictionary=True) as cursor:
+        cursor.execute(f"SHOW {words.replica} STATUS")
+        rows = cursor.fetchall()
+    if not rows:
+        raise InnolabError(f"{replica.build.id} follows no source.")
+    [row] = rows
+    return Status(
+        receives=row[f"{role}_IO_Running"] == _RUNS,
+        applies=row[f"{role}_SQL_Running"] == _RUNS,
+        behind_s=row[f"Seconds_Behind_{source}"],
+        received=_one_line(row["Retrieved_Gtid_Set"]),
+        applied=_one_line(row["Executed_Gtid_Set"]),
+        error=row["Last_SQL_Error"] or row["Last_IO_Error"],
+    )
+
+
+def executed(server: Server) -> str:
+    """Return the ids of all transactions that a server has."""
+    [(ids,)] = server.query("SELECT @@GLOBAL.gtid_executed")
+    return _one_line(ids)
+
+
+def missing(server: Server, ids: str, of: str) -> str:
+    """Return the ids of one set that another lacks, as a server computes it."""
+    [(rest,)] = server.query(f"SELECT GTID_SUBTRACT('{ids}', '{of}')")
+    return _one_line(rest)
+
+
+def wait_for(replica: Server, ids: str, limit_s: float) -> bool:
+    """Wait until a server has applied all of a set; return whether it has within the limit.
+
+    Raises
+    ------
+    ServerError
+        Where its applier is not running, so that it would wait for ever.
+    """
+    words = dialect(replica.build)
+    [(answer,)] = replica.query(f"SELECT {words.wait}('{ids}', {max(1, round(limit_s))})")
+    if answer is None:
+        raise ServerError(f"{replica.build.id} applies nothing: {status(replica).error}")
+    # Old servers say how many they applied meanwhile, and -1 where time was up; new ones 0 and 1.
+    return bool(int(answer) >= 0) if words is _OLD else int(answer) == 0
+
+
+def promote(replica: Server, limit_s: float) -> None:
+    """Make a replica a source: apply all that it has received, follow nobody, take writes.
+
+    Raises
+    ------
+    InnolabError
+        Where it does not come to the end of what it has received.
+    """
+    words = dialect(replica.build)
+    replica.query(f"STOP {words.replica} IO_THREAD")
+    received = status(replica).received
+    if received and not wait_for(replica, received, limit_s):
+        raise InnolabError(
+            f"{replica.build.id} has not applied within {limit_s:g} s what it had received, so "
+            "it was not made a source: transactions would be lost."
+        )
+    _together(
+        replica,
+        f"STOP {words.replica}",
+        f"RESET {words.replica} ALL",
+        "SET GLOBAL read_only = OFF",
+    )
+
+
+def checksums(server: Server) -> Mapping[str, int]:
+    """Return a checksum of the rows of each table of ours, by `schema.table`."""
+    tables = server.query(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
+        "('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
+    )
+    names = [f"`{schema}`.`{table}`" for schema, table in tables]
+    rows = server.query(f"CHECKSUM TABLE {', '.join(names)}") if names else []
+    return {str(name): int(value) for name, value in rows}
+
+
+def _together(server: Server, *statements: str) -> None:
+    """Run statements on one connection, which some settings last for."""
+    from mysql.connector import Error
+
+    try:
+        with server.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+    except Error as error:
+        raise server.failure(error) from None
+
+
+def _one_line(ids: Any) -> str:
+    """Return a set of ids without the line breaks that servers put into it."""
+    return str(ids or "").replace("\n", "")

@@ -1,0 +1,111 @@
+"""Networks of namespaces: nodes reach one another, links are slowed and cut, nothing is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from innolab.hosts import network
+from innolab.hosts.network import Link, Network, Node
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(
+        network.why_impossible() is not None, reason=f"needs more: {network.why_impossible()}"
+    ),
+]
+# Connects, and says how long an answer took.
+_ASK = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])) as asked:
+    began = time.monotonic()
+    asked.sendall(b"x")
+    assert asked.recv(1) == b"x"
+    print(time.monotonic() - began)
+"""
+_ANSWER = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7)) as served:
+    while True:
+        one, _ = served.accept()
+        with one:
+            while got := one.recv(65536):
+                one.sendall(got)
+"""
+
+
+@pytest.fixture
+def pair(folder: Path) -> Iterator[Network]:
+    with Network(["a", "b"]) as made:
+        b = made.nodes["b"]
+        served = b.start([sys.executable, "-c", _ANSWER, b.address], env={}, log=folder / "log")
+        deadline = time.monotonic() + 10
+        while _asked(made.nodes["a"], b) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield made
+        served.kill()
+        served.wait()
+
+
+def _asked(of: Node, to: Node, limit_s: float = 1.0) -> float | None:
+    """Return how long an answer took, or None where none came."""
+    done = of.run([sys.executable, "-c", _ASK, to.address, str(limit_s)])
+    return float(done.stdout) if done.status == 0 else None
+
+
+def test_nodes_reach_one_another_and_the_host_reaches_none(pair: Network) -> None:
+    a, b = pair.nodes["a"], pair.nodes["b"]
+    took_s = _asked(a, b)
+    assert took_s is not None and took_s < 0.5
+    here = subprocess.run([sys.executable, "-c", _ASK, b.address, "0.5"], capture_output=True)
+    assert here.returncode != 0
+    assert "10.77" not in subprocess.run(["ip", "addr"], capture_output=True, text=True).stdout
+
+
+def test_a_link_is_slowed_in_both_directions(pair: Network) -> None:
+    a, b = pair.nodes["a"], pair.nodes["b"]
+    pair.shape("a", Link(delay_s=0.1))
+    took_s = _asked(a, b, 5)
+    assert took_s is not None and 0.2 <= took_s < 0.6
+    pair.shape("a", Link())
+    took_s = _asked(a, b)
+    assert took_s is not None and took_s < 0.1
+
+
+def test_a_link_that_is_cut_answers_nobody_until_it_is_mended(pair: Network) -> None:
+    a, b = pair.nodes["a"], pair.nodes["b"]
+    pair.cut("b")
+    assert _asked(a, b) is None
+    pair.mend("b")
+    assert _asked(a, b, 5) is not None
+
+
+def test_after_kill_nine_nothing_is_left(folder: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from innolab.hosts.network import Network\n"
+        "with Network(['a', 'b', 'c']) as made:\n"
+        "    print(*(held.pid for held in made._namespaces), flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    holders = [int(word) for word in child.stdout.readline().split()]
+    assert len(holders) == 4
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in holders) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [pid for pid in holders if Path(f"/proc/{pid}").exists()] == []
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"], [str(n) for n in range(201)]])
+def test_a_network_of_no_or_doubled_or_too_many_nodes_is_refused(names: list[str]) -> None:
+    with pytest.raises(ValueError, match="1 to 200 nodes of different names"):
+        Network(names)
