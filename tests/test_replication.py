@@ -8,7 +8,8 @@ import pytest
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
-from innolab.hosts.network import Link, Network, Node
+from innolab.hosts.local import HERE
+from innolab.hosts.network import Link, Network
 from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, replication, server
 from innolab.mysql.builds import Build
@@ -55,10 +56,10 @@ def empty(build: Build, place: Path) -> Path:
 
 @pytest.fixture
 def topology(build: Build, empty: Path, place: Path) -> Iterator[tuple[Topology, Network]]:
-    def copied(node: Node) -> Path:
-        data = place / f"data-{node.name}"
-        node.remove(data)
-        node.must(["cp", "--archive", empty, data], what="Copying")
+    def copied(name: str) -> Path:
+        data = place / f"data-{name}"
+        HERE.remove(data)
+        HERE.must(["cp", "--archive", empty, data], what="Copying")
         return data
 
     base = base_settings_file(machine.cache_folder())

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from innolab.hosts.network import Node
 from innolab.mysql import replication
@@ -24,10 +23,11 @@ class Topology:
     Parameters
     ----------
     nodes : where the servers run, by name
-    copied : returns a fresh copy of the data for a node
+    copied : returns a fresh copy of the data for a node, of the name given
     folder : of settings, sockets and error logs, below it one for each node
     base : the host's my.cnf
     settings : server variables of all
+    cgroup : returns the control group of a node's server, which may limit its device
     binlog_format : how changes are written down
     """
 
@@ -35,22 +35,18 @@ class Topology:
         self,
         build: Build,
         nodes: Mapping[str, Node],
-        copied: Callable[[Node], Path],
+        copied: Callable[[str], Path],
         folder: Path,
         base: Path,
         settings: Settings,
+        cgroup: Callable[[str], Path | None] = lambda _name: None,
         binlog_format: Format = "ROW",
     ) -> None:
-        self._nodes = dict(nodes)
+        self._build, self._base, self._folder = build, base, folder
+        self._nodes, self._copied, self._cgroup = dict(nodes), copied, cgroup
+        self._settings, self._binlog_format = settings, binlog_format
         self.servers: dict[str, Server] = {}
-        for number, (name, node) in enumerate(self._nodes.items(), 1):
-            own = replication.settings(build, number, node.address, binlog_format)
-            data = copied(node)
-            node.remove(data / _IDENTITY)
-            all_of_it: dict[str, Any] = {**own, **settings, "read_only": "ON"}
-            server = Server(build, data, folder / name, base, all_of_it, host=node)
-            self.servers[name] = server
-        self.source_name = next(iter(self.servers))
+        self.source_name = next(iter(self._nodes))
 
     @property
     def source(self) -> Server:
@@ -79,6 +75,8 @@ class Topology:
         self._end()
 
     def _start(self) -> None:
+        for number, name in enumerate(self._nodes, 1):
+            self.servers[name] = self._server(number, name)
         for server in self.servers.values():
             server.launch()
         for server in self.servers.values():
@@ -87,6 +85,14 @@ class Topology:
         self.source.query("SET GLOBAL read_only = OFF")
         for server in self.replicas.values():
             replication.follow(server, self._nodes[self.source_name].address)
+
+    def _server(self, number: int, name: str) -> Server:
+        node, data = self._nodes[name], self._copied(name)
+        node.remove(data / _IDENTITY)
+        own = replication.settings(self._build, number, node.address, self._binlog_format)
+        settings = {**own, **self._settings, "read_only": "ON"}
+        place = self._folder / name
+        return Server(self._build, data, place, self._base, settings, self._cgroup(name), node)
 
     def _end(self) -> None:
         for server in self.servers.values():
