@@ -1,11 +1,14 @@
 """Servers of both eras that follow one another over namespaces: applied, promoted, compared."""
 
 import shutil
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from innolab.analysis import acknowledged
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
 from innolab.hosts.local import HERE
@@ -115,3 +118,60 @@ def test_a_replica_behind_a_cut_link_lacks_what_the_source_acknowledged(
     made.mend("b")
     made.shape("b", Link(delay_s=0.01))
     assert raised.wait_until_equal(90) == []
+
+
+def test_a_witness_that_is_killed_loses_no_line_and_knows_what_was_acknowledged(
+    topology: tuple[Topology, Network], folder: Path
+) -> None:
+    raised, made = topology
+    raised.source.query("CREATE DATABASE seen")
+    raised.source.query("CREATE TABLE seen.commits (id BIGINT PRIMARY KEY)")
+    raised.source.query("CREATE USER 'witness'@'%'")
+    raised.source.query("GRANT INSERT ON seen.* TO 'witness'@'%'")
+    address, log = made.nodes["a"].address, folder / "witness.log"
+    words = [sys.executable, "-m", "innolab.loads.witness", address, str(replication.PORT),
+             "witness", "seen.commits", log, "4"]  # fmt: skip
+    witness = made.nodes["c"].start(words, env={}, log=folder / "said.log")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and (not log.exists() or log.stat().st_size < 20_000):
+        time.sleep(0.1)
+    witness.kill()
+    witness.wait()
+    history = acknowledged.read(log)
+    present = {row[0] for row in raised.source.query("SELECT id FROM seen.commits")}
+    found = acknowledged.fate(history, present)
+    assert found.acknowledged > 100, (folder / "said.log").read_text()
+    assert (found.lost, found.failed_present) == ([], [])
+    assert present <= {one.id for one in history}, "a row that the log does not know"
+    assert sum(one.end == "unknown" for one in history) <= 4, "one attempt a writer is open"
+
+
+def test_what_a_server_refuses_has_failed_and_what_it_never_answers_is_unknown(
+    topology: tuple[Topology, Network], folder: Path
+) -> None:
+    raised, made = topology
+    raised.source.query("CREATE DATABASE seen")
+    raised.source.query("CREATE TABLE seen.commits (id BIGINT PRIMARY KEY)")
+    raised.source.query("CREATE USER 'witness'@'%'")
+    raised.source.query("GRANT INSERT ON seen.* TO 'witness'@'%'")
+    address, log = made.nodes["a"].address, folder / "witness.log"
+    words = [sys.executable, "-m", "innolab.loads.witness", address, str(replication.PORT),
+             "witness", "seen.commits", log, "2"]  # fmt: skip
+    witness = made.nodes["c"].start(words, env={}, log=folder / "said.log")
+    time.sleep(3)
+    raised.source.query("SET GLOBAL read_only = ON")
+    time.sleep(1)
+    raised.source.query("SET GLOBAL read_only = OFF")
+    time.sleep(1)
+    made.cut("a")
+    time.sleep(4)
+    made.mend("a")
+    time.sleep(2)
+    witness.kill()
+    witness.wait()
+    history = acknowledged.read(log)
+    present = {row[0] for row in raised.source.query("SELECT id FROM seen.commits")}
+    found = acknowledged.fate(history, present)
+    assert {one.end for one in history} == {"ok", "failed", "unknown"}
+    assert (found.lost, found.failed_present) == ([], [])
+    assert 3 < found.gap_s < 8, "the link was cut for 4 s"
