@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from innolab.base.errors import InnolabError
 from innolab.hosts import network
 from innolab.hosts.network import Link, Network, Node
 
@@ -24,8 +25,10 @@ _ASK = """
 import socket, sys, time
 with socket.create_connection((sys.argv[1], 7), timeout=float(sys.argv[2])) as asked:
     began = time.monotonic()
-    asked.sendall(b"x")
-    assert asked.recv(1) == b"x"
+    left = int(sys.argv[3])
+    asked.sendall(b"x" * left)
+    while left:
+        left -= len(asked.recv(left))
     print(time.monotonic() - began)
 """
 _ANSWER = """
@@ -52,9 +55,9 @@ def pair(folder: Path) -> Iterator[Network]:
         served.wait()
 
 
-def _asked(of: Node, to: Node, limit_s: float = 1.0) -> float | None:
-    """Return how long an answer took, or None where none came."""
-    done = of.run([sys.executable, "-c", _ASK, to.address, str(limit_s)])
+def _asked(of: Node, to: Node, limit_s: float = 1.0, size: int = 1) -> float | None:
+    """Return how long an answer of some bytes took, or None where none came."""
+    done = of.run([sys.executable, "-c", _ASK, to.address, str(limit_s), str(size)])
     return float(done.stdout) if done.status == 0 else None
 
 
@@ -62,19 +65,31 @@ def test_nodes_reach_one_another_and_the_host_reaches_none(pair: Network) -> Non
     a, b = pair.nodes["a"], pair.nodes["b"]
     took_s = _asked(a, b)
     assert took_s is not None and took_s < 0.5
-    here = subprocess.run([sys.executable, "-c", _ASK, b.address, "0.5"], capture_output=True)
+    here = subprocess.run([sys.executable, "-c", _ASK, b.address, "0.5", "1"], capture_output=True)
     assert here.returncode != 0
     assert "10.77" not in subprocess.run(["ip", "addr"], capture_output=True, text=True).stdout
 
 
-def test_a_link_is_slowed_in_both_directions(pair: Network) -> None:
+def test_a_link_of_few_bits_is_slow_in_both_directions(pair: Network) -> None:
     a, b = pair.nodes["a"], pair.nodes["b"]
-    pair.shape("a", Link(delay_s=0.1))
+    pair.shape("a", Link(bits_per_s=80_000))
+    took_s = _asked(a, b, 20, size=20_000)
+    # 20,000 bytes there and back again at 10,000 a second.
+    assert took_s is not None and 2 < took_s < 10
+    pair.shape("a", Link())
+    took_s = _asked(a, b, 5, size=20_000)
+    assert took_s is not None and took_s < 1
+
+
+def test_a_delay_is_had_or_refused_in_words(pair: Network) -> None:
+    a, b = pair.nodes["a"], pair.nodes["b"]
+    try:
+        pair.shape("a", Link(delay_s=0.1))
+    except InnolabError as refused:
+        assert "Shaping the link of a failed on a. It said: " in str(refused)
+        return
     took_s = _asked(a, b, 5)
     assert took_s is not None and 0.2 <= took_s < 0.6
-    pair.shape("a", Link())
-    took_s = _asked(a, b)
-    assert took_s is not None and took_s < 0.1
 
 
 def test_a_link_that_is_cut_answers_nobody_until_it_is_mended(pair: Network) -> None:

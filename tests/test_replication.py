@@ -116,7 +116,7 @@ def test_a_replica_behind_a_cut_link_lacks_what_the_source_acknowledged(
     assert replication.missing(raised.source, ids, has)
     assert not replication.missing(raised.source, has, ids), "no errant transaction"
     made.mend("b")
-    made.shape("b", Link(delay_s=0.01))
+    made.shape("b", Link(bits_per_s=10**6))
     assert raised.wait_until_equal(90) == []
 
 

@@ -189,19 +189,28 @@ class Network:
         Raises
         ------
         InnolabError
-            Where the kernel has no netem.
+            Where the kernel cannot: not every one has netem, which a delay needs.
         """
         node = self.nodes[name]
         ends = [(node, _PORT), (Node("switch", "", self._switch, ""), node.port)]
         for host, device in ends:
-            host.must(
-                ["tc", "qdisc", "replace", "dev", device, "root", *_netem(link)],
-                what=f"Shaping the link of {name}",
-            )
+            # There is none at first, which is no error.
+            host.run(["tc", "qdisc", "delete", "dev", device, "root"])
+            if words := _queue(link):
+                host.must(
+                    ["tc", "qdisc", "add", "dev", device, "root", *words],
+                    what=f"Shaping the link of {name}",
+                )
 
 
-def _netem(link: Link) -> list[str]:
-    """Return the words of tc(8) for a link; one without properties is not delayed at all."""
+def _queue(link: Link) -> list[str]:
+    """Return the words of tc(8) for a link; none for one without properties."""
     rate = [] if link.bits_per_s is None else ["rate", f"{link.bits_per_s}bit"]
-    # A second of packets may wait at most, as in a switch: without a limit none would be lost.
-    return ["netem", "delay", f"{link.delay_s * 1e3:g}ms", *rate, "limit", "10000"]
+    if link.delay_s:
+        # Packets that may wait: without a limit none would be lost.
+        return ["netem", "delay", f"{link.delay_s * 1e3:g}ms", *rate, "limit", "10000"]
+    if link.bits_per_s is None:
+        return []
+    # What may pass at once: a hundredth of a second, and two packets at least.
+    burst = max(link.bits_per_s // 800, 3200)
+    return ["tbf", *rate, "burst", str(burst), "latency", "1s"]
