@@ -15,7 +15,9 @@ from innolab.analysis.stats import LEVEL, Interval
 
 # An attempt whose end nobody knows may be there later: that is no loss and no error.
 End = Literal["ok", "failed", "unknown"]
-BEGIN = "begin"
+Event = End | Literal["begin"]
+BEGIN: Literal["begin"] = "begin"
+_ENDS: dict[str, End] = {"ok": "ok", "failed": "failed", "unknown": "unknown"}
 
 
 class Attempt(NamedTuple):
@@ -52,8 +54,8 @@ def attempts(lines: Iterable[str]) -> list[Attempt]:
         place = int(number)
         if event == BEGIN:
             found[place] = Attempt(place, float(time_s), None, "unknown")
-        elif event in ("ok", "failed", "unknown"):
-            found[place] = found[place]._replace(ended_s=float(time_s), end=event)
+        elif event in _ENDS:
+            found[place] = found[place]._replace(ended_s=float(time_s), end=_ENDS[event])
         else:
             raise ValueError(f"'{line}' is no line of a witness")
     return list(found.values())

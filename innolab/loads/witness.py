@@ -8,13 +8,14 @@ kernel's hands before the next step, so `kill -9` of the witness loses none.
     python -m innolab.loads.witness ADDRESS PORT USER TABLE LOG WRITERS
 """
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from typing import Literal
+from typing import Any
 
-from innolab.analysis.acknowledged import BEGIN, End
+from innolab.analysis.acknowledged import BEGIN, Event
 
 # Of a server that answers nothing any more.
 TIMEOUT_S = 2
@@ -34,41 +35,43 @@ class _Writer(threading.Thread):
         self._table, self._log, self._next = table, log, place * _STRIDE
 
     def run(self) -> None:
-        while True:
-            try:
-                self._write_until_lost()
-            except OSError:
-                time.sleep(_PAUSE_S)
-
-    def _write_until_lost(self) -> None:
-        import mysql.connector
+        """Write for ever."""
         from mysql.connector import Error
 
-        try:
-            connection = mysql.connector.connect(
-                **self._to, password="", use_pure=True, ssl_disabled=True, autocommit=True,
-                charset="utf8mb4", collation="utf8mb4_general_ci",
-                connection_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, write_timeout=TIMEOUT_S,
-            )  # fmt: skip
-        except Error:
-            time.sleep(_PAUSE_S)
-            return
-        try:
-            cursor = connection.cursor()
-            while True:
-                self._next += 1
-                self._note(BEGIN)
-                try:
-                    cursor.execute(f"INSERT INTO {self._table} (id) VALUES ({self._next})")
-                except Error as error:
-                    refused = error.errno in _REFUSED
-                    self._note("failed" if refused else "unknown")
-                    return
-                self._note("ok")
-        finally:
-            connection.close()
+        while True:
+            try:
+                connection = self._connected()
+            except Error:
+                time.sleep(_PAUSE_S)
+                continue
+            with contextlib.closing(connection):
+                while self._wrote(connection.cursor()):
+                    pass
 
-    def _note(self, event: End | Literal["begin"]) -> None:
+    def _connected(self) -> Any:
+        import mysql.connector
+
+        return mysql.connector.connect(
+            **self._to, password="", use_pure=True, ssl_disabled=True, autocommit=True,
+            charset="utf8mb4", collation="utf8mb4_general_ci",
+            connection_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, write_timeout=TIMEOUT_S,
+        )  # fmt: skip
+
+    def _wrote(self, cursor: Any) -> bool:
+        """Write one row, note its end, and return whether it was acknowledged."""
+        from mysql.connector import Error
+
+        self._next += 1
+        self._note(BEGIN)
+        try:
+            cursor.execute(f"INSERT INTO {self._table} (id) VALUES ({self._next})")
+        except Error as error:
+            self._note("failed" if error.errno in _REFUSED else "unknown")
+            return False
+        self._note("ok")
+        return True
+
+    def _note(self, event: Event) -> None:
         # One call, so lines of several writers never mix.
         os.write(self._log, f"{time.monotonic():.6f} {self._next} {event}\n".encode())
 
