@@ -17,6 +17,7 @@ STAGES = (
     "memory",
     "warm-up",
     "measured passes",
+    "provisional page",
     "rendering",
 )
 

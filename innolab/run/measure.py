@@ -125,7 +125,8 @@ def _run_trials(
                     raise InnolabError(str(run.error))
                 ran += 1
                 is_whole = trial is missing[-1]
-                after_trial(trial.block + is_whole, is_whole)
+                with clock.stage("provisional page"):
+                    after_trial(trial.block + is_whole, is_whole)
         progress.trials(most, most, 0, "all runs recorded")
     finally:
         session.clear()
