@@ -86,7 +86,8 @@ def test_a_delay_is_had_or_refused_in_words(pair: Network) -> None:
     try:
         pair.shape("a", Link(delay_s=0.1))
     except InnolabError as refused:
-        assert "Shaping the link of a failed on a. It said: " in str(refused)
+        # Of a kernel without netem alone.
+        assert "Specified qdisc kind is unknown" in str(refused)
         return
     took_s = _asked(a, b, 5)
     assert took_s is not None and 0.2 <= took_s < 0.6

@@ -11,6 +11,7 @@ import pytest
 from innolab.analysis import acknowledged
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
+from innolab.hosts.base import Process
 from innolab.hosts.local import HERE
 from innolab.hosts.network import Link, Network
 from innolab.loads.trial import base_settings_file
@@ -120,18 +121,23 @@ def test_a_replica_behind_a_cut_link_lacks_what_the_source_acknowledged(
     assert raised.wait_until_equal(90) == []
 
 
-def test_a_witness_that_is_killed_loses_no_line_and_knows_what_was_acknowledged(
-    topology: tuple[Topology, Network], folder: Path
-) -> None:
-    raised, made = topology
+def _witness(raised: Topology, made: Network, folder: Path, writers: int) -> tuple[Process, Path]:
+    """Start a witness of the source in another node; return it and its log."""
     raised.source.query("CREATE DATABASE seen")
     raised.source.query("CREATE TABLE seen.commits (id BIGINT PRIMARY KEY)")
     raised.source.query("CREATE USER 'witness'@'%'")
     raised.source.query("GRANT INSERT ON seen.* TO 'witness'@'%'")
     address, log = made.nodes["a"].address, folder / "witness.log"
     words = [sys.executable, "-m", "innolab.loads.witness", address, str(replication.PORT),
-             "witness", "seen.commits", log, "4"]  # fmt: skip
-    witness = made.nodes["c"].start(words, env={}, log=folder / "said.log")
+             "witness", "seen.commits", log, str(writers)]  # fmt: skip
+    return made.nodes["c"].start(words, env={}, log=folder / "said.log"), log
+
+
+def test_a_witness_that_is_killed_loses_no_line_and_knows_what_was_acknowledged(
+    topology: tuple[Topology, Network], folder: Path
+) -> None:
+    raised, made = topology
+    witness, log = _witness(raised, made, folder, 4)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and (not log.exists() or log.stat().st_size < 20_000):
         time.sleep(0.1)
@@ -150,14 +156,7 @@ def test_what_a_server_refuses_has_failed_and_what_it_never_answers_is_unknown(
     topology: tuple[Topology, Network], folder: Path
 ) -> None:
     raised, made = topology
-    raised.source.query("CREATE DATABASE seen")
-    raised.source.query("CREATE TABLE seen.commits (id BIGINT PRIMARY KEY)")
-    raised.source.query("CREATE USER 'witness'@'%'")
-    raised.source.query("GRANT INSERT ON seen.* TO 'witness'@'%'")
-    address, log = made.nodes["a"].address, folder / "witness.log"
-    words = [sys.executable, "-m", "innolab.loads.witness", address, str(replication.PORT),
-             "witness", "seen.commits", log, "2"]  # fmt: skip
-    witness = made.nodes["c"].start(words, env={}, log=folder / "said.log")
+    witness, log = _witness(raised, made, folder, 2)
     time.sleep(3)
     raised.source.query("SET GLOBAL read_only = ON")
     time.sleep(1)

@@ -62,9 +62,9 @@ def test_a_reference_report_is_of_full_size_and_valid(reference: Path) -> None:
     assert sum(v for k, v in time_s.items() if k != "total") == pytest.approx(
         time_s["total"], abs=1
     )
-    # Provisional pages are a part of it in reports that were measured up to 2026-11-22: of the
-    # inserts', whose pages are slow, 5.2 % are "rest". Since then they have a stage of their own.
-    assert time_s["rest"] < 0.055 * time_s["total"]
+    # Provisional pages had no stage of their own when this one was measured, and are slow there.
+    most = {"compressed-insert/2026-11-22-2": 0.052}.get(f"{body['study']}/{reference.name}", 0.05)
+    assert time_s["rest"] < most * time_s["total"]
 
 
 def _one_digit_more(text: str) -> str:

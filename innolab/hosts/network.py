@@ -170,10 +170,6 @@ class Network:
             self._namespaces.pop().end()
         self.nodes.clear()
 
-    def free_address(self) -> str:
-        """Return an address that no node has, for one that moves between them."""
-        return f"{_PREFIX}{len(self._names) + 1}"
-
     def cut(self, name: str) -> None:
         """Take a node's link down: packets are lost, and neither side is told."""
         # At the switch: the node's own interface stays up, as when a cable is pulled elsewhere.

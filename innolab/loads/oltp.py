@@ -15,7 +15,6 @@ PAGE_BYTES = 16 * 1024
 # Measured: 243 to 252 B a row, index included, on both servers.
 BYTES_PER_ROW = 255
 SYSTEM_BYTES = 130 * MIB
-SERVER_OVERHEAD_BYTES = 700 * MIB
 # The usual size of the seeds' time, for the 80,000,000 rows of study A; it shrinks with the rows,
 # down to the least that leaves today's server room for its threads.
 ORIGINAL_ROWS = 80_000_000

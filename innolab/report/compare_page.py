@@ -4,13 +4,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-from innolab.base import files
-from innolab.base.errors import InputError
 from innolab.base.units import number
-from innolab.report import figures, folders, render
+from innolab.report import figures, folders, pages, render
 from innolab.report.compare import Comparison, Pair
 
 
@@ -26,30 +23,25 @@ def write(found: Comparison) -> Path:
         Where the reports' folder cannot be written.
     """
     folder = folders.comparison(found.study.name, found.first.name, found.second.name)
-    loader = jinja2.FileSystemLoader(render.TEMPLATES)
-    template = jinja2.Environment(loader=loader, autoescape=True).get_template("compare.html.j2")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        page = template.render(
-            title=found.study.title,
-            first=found.first.name,
-            second=found.second.name,
-            links=_links(found, folder),
-            summary=found.summary,
-            differences=found.differences,
-            changed=[_row(pair) for pair in found.changed],
-            same=[_row(pair) for pair in found.pairs if pair.same],
-            ratios=[(row, _interval(row.ratio._asdict())) for row in found.ratios],
-            figures=[Markup(figure._repr_html_()) for figure in _forests(found, folder)],
-            style=Markup((render.TEMPLATES / "style.css").read_text()),
-        )  # fmt: skip
-        files.write(folder / render.PAGE_FILE, page)
+        drawn = _forests(found, folder)
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror}). Make the reports' folder writable, or "
-            "name another with INNOLAB_REPORTS."
-        ) from None
-    return folder / render.PAGE_FILE
+        raise pages.cannot_write(folder, error) from None
+    return pages.write(
+        folder / render.PAGE_FILE,
+        "compare.html.j2",
+        title=found.study.title,
+        first=found.first.name,
+        second=found.second.name,
+        links=_links(found, folder),
+        summary=found.summary,
+        differences=found.differences,
+        changed=[_row(pair) for pair in found.changed],
+        same=[_row(pair) for pair in found.pairs if pair.same],
+        ratios=[(row, _interval(row.ratio._asdict())) for row in found.ratios],
+        figures=[Markup(figure._repr_html_()) for figure in drawn],
+    )
 
 
 def _links(found: Comparison, folder: Path) -> list[str]:

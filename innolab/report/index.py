@@ -4,13 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from innolab import studies
-from innolab.base import files
-from innolab.base.errors import InnolabError, InputError
-from innolab.report import folders, manifest, render
+from innolab.base.errors import InnolabError
+from innolab.report import folders, manifest, pages, render
 
 
 def write() -> Path:
@@ -30,22 +26,9 @@ def write() -> Path:
             except (InnolabError, OSError, ValueError, KeyError) as error:
                 troubles.append(f"{name}/{folder.name}: {error}")
         troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
-    loader = jinja2.FileSystemLoader(render.TEMPLATES)
-    template = jinja2.Environment(loader=loader, autoescape=True).get_template("index.html.j2")
-    style = Markup((render.TEMPLATES / "style.css").read_text())
-    page = template.render(
-        reports=rows[::-1], comparisons=comparisons, troubles=troubles, style=style
-    )
     path = folders.reports_folder() / "index.html"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, page)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror}). Make its folder writable, or name "
-            "another with INNOLAB_REPORTS."
-        ) from None
-    return path
+    listed = {"reports": rows[::-1], "comparisons": comparisons, "troubles": troubles}
+    return pages.write(path, "index.html.j2", **listed)
 
 
 def _row(name: str, folder: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from innolab.record.plan import Plan
 from innolab.storage import arrays, emulated
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
+from innolab.studies.needs import needs
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
 
@@ -88,10 +89,10 @@ def arrays_of(study: Study, parameters: Parameters) -> Arrays | None:
 def _require_host(study: Study, parameters: Parameters, usable: list[Build], found: Arrays) -> None:
     for build in usable:
         builds.moved(build, machine.cache_folder(), found.host.folder)
-    needs = study.needs(parameters)
+    wanted = needs(study, parameters)
     # A copy to read for each build, and one to write.
     copies = (len(usable) + 1) * study.dataset(parameters).size_bytes
-    arrays.require_room(found, needs.memory_bytes, copies)
+    arrays.require_room(found, wanted.memory_bytes, copies)
     arrays.require_confirmed(found, parameters.model_dump()["confirm"])
 
 
@@ -112,10 +113,10 @@ def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, d
 
 
 def _require_room(study: Study, parameters: Parameters, usable: list[Build], cache: Path) -> None:
-    needs = study.needs(parameters)
+    wanted = needs(study, parameters)
     memory = observe.memory_bytes(HERE)["available"]
-    in_memory = emulated.backing(needs.emulated_bytes) == "memory"
-    needed_memory = needs.memory_bytes + (needs.emulated_bytes if in_memory else 0)
+    in_memory = emulated.backing(wanted.emulated_bytes) == "memory"
+    needed_memory = wanted.memory_bytes + (wanted.emulated_bytes if in_memory else 0)
     if needed_memory > memory:
         raise InputError(
             f"The largest server of {study.name} needs {bytes_text(needed_memory)} of memory "
@@ -123,6 +124,6 @@ def _require_room(study: Study, parameters: Parameters, usable: list[Build], cac
         )
     recipe = study.dataset(parameters)
     prepared = sum(datasets.has(recipe, build, cache) for build in usable)
-    needed = needs.disk_bytes_per_build * len(usable) - recipe.size_bytes * prepared
-    needed += 0 if in_memory else needs.emulated_bytes
+    needed = wanted.disk_bytes_per_build * len(usable) - recipe.size_bytes * prepared
+    needed += 0 if in_memory else wanted.emulated_bytes
     datasets.require_disk(cache, needed)

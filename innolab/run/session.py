@@ -26,6 +26,7 @@ from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
+from innolab.studies.needs import needs
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study, Trial
 
@@ -69,7 +70,7 @@ class Session:
         self._own_facts = own_facts()
         self.sites = Sites(
             self.folder,
-            study.needs(parameters).emulated_bytes,
+            needs(study, parameters).emulated_bytes,
             study.calibration_s.of(parameters),
             arrays,
             progress.say,

@@ -27,7 +27,7 @@ from innolab.record import run as recorded
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Factors, Level, Observation, Run, trial_key
 from innolab.record.runs import RunSet
-from innolab.storage.profiles import HOST, profiles
+from innolab.storage.profiles import profiles
 from innolab.storage.raid import Array
 from innolab.studies import ordering
 from innolab.studies import parameters as checking
@@ -36,10 +36,7 @@ from innolab.studies.parameters import ByEffort, ByScale, Parameters
 # Levels in their order; a mapping gives levels names, which claims may use.
 Levels = Sequence[Level] | Mapping[str, Level]
 Facts = Mapping[str, Any]
-_MIB = 1024**2
-SERVER_OVERHEAD_BYTES = 700 * _MIB
-# What a file system needs beside its files.
-_FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * _MIB
+SERVER_OVERHEAD_BYTES = 700 * 1024**2
 
 
 class Arm(SimpleNamespace):
@@ -68,14 +65,6 @@ class Trial:
     def key(self) -> str:
         """Return the identity of this trial in its plan, as recorded in its run."""
         return trial_key(self.block, self.factors, twin=self.twin)
-
-
-class Needs(NamedTuple):
-    """What a study needs of its host: memory, disk for datasets and clones, an emulated disk."""
-
-    memory_bytes: int
-    disk_bytes_per_build: int
-    emulated_bytes: int
 
 
 class Papers(NamedTuple):
@@ -379,23 +368,4 @@ class Study:
             failed_controls=failed_controls,
             level=level,
             looks=looks,
-        )
-
-    def needs(self, parameters: Parameters) -> Needs:
-        """Return what the study needs of its host: the largest pool, every copy of the data."""
-        recipe = self.dataset(parameters)
-        arms = self.arms(parameters, parameters.builds[0])
-        asked = (self.settings(parameters, arm, recipe.expected) for arm in arms)
-        pools = [int(settings["innodb_buffer_pool_size"]) for settings in asked]
-        devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
-        whole = recipe.size_bytes + self.grows_bytes(parameters)
-        is_here = not devices or HOST in devices or bool(self.arrays(parameters))
-        emulated = devices & profiles().keys()
-        # Those that are read stay, one for each build; that which is written has one place.
-        copies = len(parameters.builds) + (self.copies > 1)
-        emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
-        return Needs(
-            memory_bytes=max(pools, default=0) + self.beside_bytes(parameters),
-            disk_bytes_per_build=recipe.size_bytes + (self.copies * whole if is_here else 0),
-            emulated_bytes=emulated_bytes if emulated else 0,
         )

@@ -1,0 +1,38 @@
+"""What a study needs of its host, known before anything is measured."""
+
+from typing import NamedTuple
+
+from innolab.storage.profiles import HOST, profiles
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Study
+
+# What a file system needs beside its files.
+_FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
+
+
+class Needs(NamedTuple):
+    """What a study needs of its host: memory, disk for datasets and clones, an emulated disk."""
+
+    memory_bytes: int
+    disk_bytes_per_build: int
+    emulated_bytes: int
+
+
+def needs(study: Study, parameters: Parameters) -> Needs:
+    """Return what a study needs of its host: the largest pool, every copy of the data."""
+    recipe = study.dataset(parameters)
+    arms = study.arms(parameters, parameters.builds[0])
+    asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
+    pools = [int(settings["innodb_buffer_pool_size"]) for settings in asked]
+    devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
+    whole = recipe.size_bytes + study.grows_bytes(parameters)
+    is_here = not devices or HOST in devices or bool(study.arrays(parameters))
+    emulated = devices & profiles().keys()
+    # Those that are read stay, one for each build; that which is written has one place.
+    copies = len(parameters.builds) + (study.copies > 1)
+    emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
+    return Needs(
+        memory_bytes=max(pools, default=0) + study.beside_bytes(parameters),
+        disk_bytes_per_build=recipe.size_bytes + (study.copies * whole if is_here else 0),
+        emulated_bytes=emulated_bytes if emulated else 0,
+    )
