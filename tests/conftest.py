@@ -14,6 +14,7 @@ import pytest
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
+from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.study import Study, Trial
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +25,11 @@ COLLECTIONS = PLAYBOOKS / "collections"
 sys.path.append(str(COLLECTIONS))
 HOSTS = "ansible_collections.innolab.hosts"
 COLLECTION = COLLECTIONS.joinpath(*HOSTS.split("."))
+
+
+def reference(study: str) -> Path:
+    """Return the folder of a study's newest report in the repository."""
+    return sorted((ROOT / "reports" / study).glob(f"*/{MANIFEST_FILE}"))[-1].parent
 
 
 @pytest.fixture(scope="session")

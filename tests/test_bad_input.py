@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from conftest import ROOT, Innolab
+from conftest import Innolab, reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import RunLog, SessionStart
 from innolab.report import folders, manifest
 
-REPORT = sorted((ROOT / "reports" / "multi-buffer-pool").iterdir())[-1]
+REPORT = reference("multi-buffer-pool")
 STUDY = studies.find("multi-buffer-pool")
 _PLACE = "@@here@@"
 _DEEP = 3000

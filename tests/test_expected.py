@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Innolab, made_run, plan_of
+from conftest import ROOT, Innolab, made_run, plan_of, reference
 
 from innolab import studies
 from innolab.analysis import power
@@ -163,7 +163,7 @@ def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -
 @pytest.mark.parametrize("name", studies.names())
 def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(name: str) -> None:
     study = studies.find(name)
-    folder = sorted((ROOT / "reports" / name).glob("*/manifest.json"))[-1].parent
+    folder = reference(name)
     made = Plan.read(folder)
     runs, time_s = study.read(folder), manifest.read(folder)["time_s"]
     blocks = 1 + max(run.block for run in runs.runs)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import reference
 
 from innolab import studies
 from innolab.base.errors import InnolabError
@@ -29,7 +29,7 @@ class _Said:
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
     """Return an unfinished report that holds the first trials of a committed one."""
-    source = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))[-1].parent
+    source = reference("multi-buffer-pool")
     folder = tmp_path / "multi-buffer-pool" / f"{source.name}{folders.UNFINISHED}"
     folder.mkdir(parents=True)
     folders.copy_recorded(source, folder)

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import reference
 
 from innolab import studies
 from innolab.analysis import claims
@@ -31,10 +31,6 @@ from innolab.report.verify import _sealed, verify
 
 Body = dict[str, Any]
 _RUNS = "runs.jsonl"
-
-
-def _reference(study: str) -> Path:
-    return sorted((ROOT / "reports" / study).glob(f"*/{folders.MANIFEST_FILE}"))[-1].parent
 
 
 def _seal(report: Path, render_it: bool = True) -> None:
@@ -79,7 +75,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     @functools.cache
     def made(name: str) -> Path:
-        kept = _reference(name)
+        kept = reference(name)
         report = tmp_path_factory.mktemp(name) / kept.name
         shutil.copytree(kept, report)
         _bound(report)
