@@ -12,7 +12,7 @@ from conftest import made_conditions, made_usage
 from innolab.analysis import checks
 from innolab.hosts import observe, pagecache
 from innolab.hosts.local import HERE
-from innolab.loads.trial import _Meter
+from innolab.loads.usage import Meter
 from innolab.storage.profiles import PAGE_BYTES
 
 # Has 40 % of a processor, however many want it.
@@ -31,7 +31,7 @@ def _judged(name: str, rows: list[dict[str, Any]], check: checks.Check, **change
 
 
 def test_another_process_at_forty_percent_of_a_core_makes_a_run_invalid() -> None:
-    meter = _Meter(HERE, HERE.own_cpu_s)
+    meter = Meter(HERE, HERE.own_cpu_s)
     burner = subprocess.Popen([sys.executable, "-c", AT_40_PERCENT])
     try:
         time.sleep(3)

@@ -1,23 +1,27 @@
 """Servers of both eras that follow one another over namespaces: applied, promoted, compared."""
 
+import contextlib
 import shutil
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from innolab.analysis import acknowledged
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
-from innolab.hosts.base import Process
 from innolab.hosts.local import HERE
-from innolab.hosts.network import Link, Network
+from innolab.hosts.network import VIRTUAL, Link, Network
+from innolab.loads import witness
+from innolab.loads.heartbeat import Heartbeat, prepare
 from innolab.loads.trial import base_settings_file
-from innolab.mysql import builds, replication, server
+from innolab.loads.witness import Witness
+from innolab.mysql import builds, failover, replication, server
 from innolab.mysql.builds import Build
-from innolab.mysql.topology import Topology
+from innolab.mysql.failover import Failover
+from innolab.mysql.topology import Shape, Topology, star
 
 pytestmark = [
     pytest.mark.integration,
@@ -58,20 +62,34 @@ def empty(build: Build, place: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def topology(build: Build, empty: Path, place: Path) -> Iterator[tuple[Topology, Network]]:
-    def copied(name: str) -> Path:
-        data = place / f"data-{name}"
-        HERE.remove(data)
-        HERE.must(["cp", "--archive", empty, data], what="Copying")
-        return data
+Raise = Callable[..., contextlib.AbstractContextManager[tuple[Topology, Network]]]
 
+
+@pytest.fixture
+def raising(build: Build, empty: Path, place: Path) -> Raise:
+    """Return what raises a topology of some shape."""
     base = base_settings_file(machine.cache_folder())
-    with (
-        Network(["a", "b", "c"]) as made,
-        Topology(build, made.nodes, copied, place / "run", base, _SMALL) as raised,
-    ):
-        yield raised, made
+
+    @contextlib.contextmanager
+    def raised(shape: Shape, **settings: Any) -> Iterator[tuple[Topology, Network]]:
+        data = {name: place / f"data-{name}" for name in shape.servers}
+        for folder in data.values():
+            HERE.remove(folder)
+            HERE.must(["cp", "--archive", empty, folder], what="Copying")
+        own = {**_SMALL, **settings}
+        with (
+            Network([*shape.servers, *shape.clients]) as made,
+            Topology(build, shape, made.nodes, data, place / "run", base, own) as topology,
+        ):
+            yield topology, made
+
+    return raised
+
+
+@pytest.fixture
+def topology(raising: Raise) -> Iterator[tuple[Topology, Network]]:
+    with raising(Shape(("a", "b", "c"), {"b": "a", "c": "a"})) as made:
+        yield made
 
 
 def _filled(raised: Topology) -> None:
@@ -121,32 +139,27 @@ def test_a_replica_behind_a_cut_link_lacks_what_the_source_acknowledged(
     assert raised.wait_until_equal(90) == []
 
 
-def _witness(raised: Topology, made: Network, folder: Path, writers: int) -> tuple[Process, Path]:
-    """Start a witness of the source in another node; return it and its log."""
-    raised.source.query("CREATE DATABASE seen")
-    raised.source.query("CREATE TABLE seen.commits (id BIGINT PRIMARY KEY)")
-    raised.source.query("CREATE USER 'witness'@'%'")
-    raised.source.query("GRANT INSERT ON seen.* TO 'witness'@'%'")
-    address, log = made.nodes["a"].address, folder / "witness.log"
-    words = [sys.executable, "-m", "innolab.loads.witness", address, str(replication.PORT),
-             "witness", "seen.commits", log, str(writers)]  # fmt: skip
-    return made.nodes["c"].start(words, env={}, log=folder / "said.log"), log
+def _witness(raised: Topology, made: Network, folder: Path, writers: int) -> tuple[Witness, Path]:
+    """Return a witness of the source in another node, and its log."""
+    witness.prepare(raised.source)
+    log = folder / "witness.log"
+    address = made.nodes["a"].address
+    return Witness(made.nodes["c"], address, replication.PORT, log, writers), log
 
 
 def test_a_witness_that_is_killed_loses_no_line_and_knows_what_was_acknowledged(
     topology: tuple[Topology, Network], folder: Path
 ) -> None:
     raised, made = topology
-    witness, log = _witness(raised, made, folder, 4)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and (not log.exists() or log.stat().st_size < 20_000):
-        time.sleep(0.1)
-    witness.kill()
-    witness.wait()
+    client, log = _witness(raised, made, folder, 4)
+    with client:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and (not log.exists() or log.stat().st_size < 20_000):
+            time.sleep(0.1)
     history = acknowledged.read(log)
-    present = {row[0] for row in raised.source.query("SELECT id FROM seen.commits")}
+    present = witness.present(raised.source)
     found = acknowledged.fate(history, present)
-    assert found.acknowledged > 100, (folder / "said.log").read_text()
+    assert found.acknowledged > 100, log.with_suffix(".said").read_text()
     assert (found.lost, found.failed_present) == ([], [])
     assert present <= {one.id for one in history}, "a row that the log does not know"
     assert sum(one.end == "unknown" for one in history) <= 4, "one attempt a writer is open"
@@ -156,21 +169,107 @@ def test_what_a_server_refuses_has_failed_and_what_it_never_answers_is_unknown(
     topology: tuple[Topology, Network], folder: Path
 ) -> None:
     raised, made = topology
-    witness, log = _witness(raised, made, folder, 2)
-    time.sleep(3)
-    raised.source.query("SET GLOBAL read_only = ON")
-    time.sleep(1)
-    raised.source.query("SET GLOBAL read_only = OFF")
-    time.sleep(1)
-    made.cut("a")
-    time.sleep(4)
-    made.mend("a")
-    time.sleep(2)
-    witness.kill()
-    witness.wait()
+    client, log = _witness(raised, made, folder, 2)
+    with client:
+        time.sleep(3)
+        raised.source.query("SET GLOBAL read_only = ON")
+        time.sleep(1)
+        raised.source.query("SET GLOBAL read_only = OFF")
+        time.sleep(1)
+        made.cut("a")
+        time.sleep(4)
+        made.mend("a")
+        time.sleep(2)
     history = acknowledged.read(log)
-    present = {row[0] for row in raised.source.query("SELECT id FROM seen.commits")}
+    present = witness.present(raised.source)
     found = acknowledged.fate(history, present)
     assert {one.end for one in history} == {"ok", "failed", "unknown"}
     assert (found.lost, found.failed_present) == ([], [])
     assert 3 < found.gap_s < 8, "the link was cut for 4 s"
+
+
+def test_a_heartbeat_sees_a_replica_that_is_held_up(raising: Raise) -> None:
+    with raising(star(1)) as (raised, _):
+        prepare(raised.source)
+        assert raised.wait_until_equal(20) == []
+        replica = raised.servers["replica1"]
+        with Heartbeat(raised.source, raised.replicas, 30) as beating:
+            time.sleep(2)
+            # The lock ends with its connection: what holds it has to stay.
+            with replica.connect() as connection, connection.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+                time.sleep(2)
+            time.sleep(1)
+        lags = [beat.lag_s for beat in beating.beats("replica1")]
+        assert sorted(lags)[len(lags) // 4] < 0.3, "it follows at once"
+        assert 1.5 < max(lags) < 4, "it was held up for 2 s"
+        assert beating.catch_up_s["replica1"] < 5
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_the_address_moves_with_the_source_and_clients_go_on(
+    raising: Raise, folder: Path, by_hand: bool
+) -> None:
+    with raising(star(2, ["clients"])) as (raised, made):
+        log = folder / "witness.log"
+        with Failover(raised, folder, by_hand=by_hand) as guarded:
+            witness.prepare(raised.source)
+            assert raised.wait_until_equal(20) == []
+            with Witness(made.nodes["clients"], VIRTUAL, replication.PORT, log, 4):
+                time.sleep(2)
+                old = raised.source
+                old.kill()
+                new = guarded.move(reaches_old=True)
+                assert new in raised.replicas and guarded.holders() == [new]
+                time.sleep(2)
+            source = raised.servers[new]
+            found = acknowledged.fate(acknowledged.read(log), witness.present(source))
+            assert found.acknowledged > 50, log.with_suffix(".said").read_text()
+            assert 0.2 < found.gap_s < 10
+            [other] = [one for name, one in raised.replicas.items() if name != new]
+            old.start()
+            ids = replication.executed(source)
+            for one in (old, other):
+                # What one of them alone has is lost, and keeps it from following.
+                has_more = replication.missing(source, replication.executed(one), ids)
+                assert failover.rejoined(source, one) is not bool(has_more)
+
+
+def test_semi_synchronous_commits_wait_for_a_replica_and_fall_back(
+    raising: Raise, build: Build
+) -> None:
+    if not replication.has_semi_sync(build):
+        assert build.id == "mysql-5.6.24", "its package has no plugins"
+        return
+    settings = replication.semi_sync(on=True, timeout_ms=1000)
+    with raising(star(1), **settings) as (raised, made):
+        raised.source.query("CREATE DATABASE shop")
+        raised.source.query("CREATE TABLE shop.orders (id INT PRIMARY KEY)")
+        assert raised.wait_until_equal(20) == []
+        assert _committing_s(raised, 1) < 0.5
+        made.cut("replica1")
+        assert 0.9 < _committing_s(raised, 2) < 5, "it waits for its time"
+        assert _committing_s(raised, 3) < 0.5, "then it waits no longer"
+
+
+def _committing_s(raised: Topology, row: int) -> float:
+    began = time.monotonic()
+    raised.source.query(f"INSERT INTO shop.orders VALUES ({row})")
+    return time.monotonic() - began
+
+
+def test_a_filter_leaves_out_the_other_databases(raising: Raise) -> None:
+    shape = Shape(
+        ("top", "web"), {"web": "top"}, writable=("web",),
+        own={"web": {"replicate_do_db": "common"}},
+    )  # fmt: skip
+    with raising(shape) as (raised, _):
+        for name in ("common", "shop"):
+            raised.source.query(f"CREATE DATABASE {name}")
+        to = raised.source.connect(database="common")
+        with to as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+            cursor.execute("INSERT INTO t VALUES (1)")
+        assert raised.wait_until_equal(20) == []
+        assert list(replication.checksums(raised.servers["web"])) == ["common.t"]
+        raised.servers["web"].query("INSERT INTO common.t VALUES (2)")

@@ -67,6 +67,19 @@ def read(log: Path) -> list[Attempt]:
     return attempts(whole.splitlines())
 
 
+def split(history: Sequence[Attempt], moment_s: float) -> tuple[list[Attempt], list[Attempt]]:
+    """Return the attempts that had begun by a moment, and those that began later.
+
+    By their beginning: an answer that a server had sent before may be read later.
+
+    >>> log = attempts(["0.0 1 begin", "0.1 1 ok", "0.9 2 begin", "1.1 2 ok", "3.1 3 begin"])
+    >>> [[one.id for one in part] for part in split(log, 1.0)]
+    [[1, 2], [3]]
+    """
+    before = [one for one in history if one.began_s <= moment_s]
+    return before, [one for one in history if one.began_s > moment_s]
+
+
 @dataclass(frozen=True)
 class Fate:
     """What became of a witness's attempts.

@@ -5,6 +5,7 @@ Any address may be theirs, nothing of it is on the host's own network, and after
 kernel takes it all away. Needs root, iproute2 and util-linux.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from innolab.base.errors import InnolabError
 from innolab.hosts.base import Done, Process, Words
@@ -20,8 +22,12 @@ from innolab.hosts.local import Here
 # Of a network that nobody else is on.
 _PREFIX = "10.77.0."
 _MOST_NODES = 200
+# An address that moves from node to node.
+VIRTUAL = f"{_PREFIX}250"
 _PROGRAMS = ("ip", "tc", "nsenter", "unshare", "setpriv")
-_PORT = "eth0"
+PORT = "eth0"
+# The queues that slow a link.
+_KINDS = ("tbf", "netem")
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,28 @@ class Node(Here):
         """Run a command in the node's network."""
         return super().run([*self._namespace.inside, *words], env=env, limit_s=limit_s)
 
+    def holds(self, address: str) -> bool:
+        """Return whether an address is this node's now."""
+        [found] = self.asked("ip", "-json", "address", "show", "dev", PORT)
+        return any(one["local"] == address for one in found["addr_info"])
+
+    def take(self, address: str) -> None:
+        """Make an address this node's, and tell all others."""
+        self.must(["ip", "address", "add", f"{address}/24", "dev", PORT], what="Taking an address")
+        # Or they send to the node that had it, for as long as they remember that.
+        tell = [self.tool("arping"), "-U", "-c", "2", "-w", "1", "-I", PORT, address]
+        self.must(tell, what="Announcing an address")
+
+    def give_up(self, address: str) -> None:
+        """Give an address away."""
+        self.must(["ip", "address", "del", f"{address}/24", "dev", PORT], what="Leaving an address")
+
+    def asked(self, *words: str) -> list[dict[str, Any]]:
+        """Return what iproute2 says of the node's network, as it says it to programs."""
+        said = self.must(words, what=f"Asking {words[0]} about {self.name}")
+        answer: list[dict[str, Any]] = json.loads(said)
+        return answer
+
     def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program in the node's network; its process id is that of the program itself."""
         return super().start([*self._namespace.inside, *words], env=env, log=log)
@@ -153,10 +181,10 @@ class Network:
             namespace, port = self._namespace(), f"port{place}"
             address = f"{_PREFIX}{place}"
             switch.do(
-                f"link add {port} type veth peer name {_PORT} netns {namespace.pid}",
+                f"link add {port} type veth peer name {PORT} netns {namespace.pid}",
                 f"link set {port} master switch up",
             )
-            namespace.do(f"addr add {address}/24 dev {_PORT}", f"link set {_PORT} up",
+            namespace.do(f"addr add {address}/24 dev {PORT}", f"link set {PORT} up",
                          "link set lo up")  # fmt: skip
             self.nodes[name] = Node(name, address, namespace, port)
         self._switch = switch
@@ -173,11 +201,20 @@ class Network:
     def cut(self, name: str) -> None:
         """Take a node's link down: packets are lost, and neither side is told."""
         # At the switch: the node's own interface stays up, as when a cable is pulled elsewhere.
-        self._switch.do(f"link set {self.nodes[name].port} nomaster")
+        self._connect(name, connected=False)
 
     def mend(self, name: str) -> None:
         """Connect a node again."""
-        self._switch.do(f"link set {self.nodes[name].port} master switch")
+        self._connect(name, connected=True)
+
+    def _connect(self, name: str, *, connected: bool) -> None:
+        port = self.nodes[name].port
+        self._switch.do(f"link set {port} {'master switch' if connected else 'nomaster'}")
+        [found] = self._at_switch.asked("ip", "-json", "link", "show", "dev", port)
+        if ("master" in found) is not connected:
+            raise InnolabError(
+                f"The kernel did not {'mend' if connected else 'cut'} {name}'s link."
+            )
 
     def shape(self, name: str, link: Link) -> None:
         """Give a node a link of some delay and speed, in both directions.
@@ -185,18 +222,25 @@ class Network:
         Raises
         ------
         InnolabError
-            Where the kernel cannot: not every one has netem, which a delay needs.
+            Where the kernel cannot, or did not: not every one has netem, which a delay needs.
         """
         node = self.nodes[name]
-        ends = [(node, _PORT), (Node("switch", "", self._switch, ""), node.port)]
-        for host, device in ends:
+        for host, device in [(node, PORT), (self._at_switch, node.port)]:
             # There is none at first, which is no error.
             host.run(["tc", "qdisc", "delete", "dev", device, "root"])
-            if words := _queue(link):
+            wanted = _queue(link)
+            if wanted:
                 host.must(
-                    ["tc", "qdisc", "add", "dev", device, "root", *words],
+                    ["tc", "qdisc", "add", "dev", device, "root", *wanted],
                     what=f"Shaping the link of {name}",
                 )
+            found = host.asked("tc", "-json", "qdisc", "show", "dev", device)
+            if [one["kind"] for one in found if one["kind"] in _KINDS] != wanted[:1]:
+                raise InnolabError(f"The kernel did not shape the link of {name} as was asked.")
+
+    @property
+    def _at_switch(self) -> Node:
+        return Node("switch", "", self._switch, "")
 
 
 def _queue(link: Link) -> list[str]:

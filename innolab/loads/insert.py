@@ -189,7 +189,7 @@ def argv(server: Server, load: Load, rows: int, table: str = TABLE) -> list[str]
     if rest:
         raise ValueError(f"{rows} rows are no whole statements of {load.rows_per_statement}")
     return [
-        *sysbench.command(server, sysbench.copied(server, _SCRIPT), load.threads, load.seed),
+        *sysbench.command([server], sysbench.copied(server, _SCRIPT), load.threads, load.seed),
         "--mysql-ignore-errors=none",
         f"--table_name={table}",
         f"--rows_per_statement={load.rows_per_statement}",

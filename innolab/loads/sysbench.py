@@ -72,7 +72,7 @@ def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
     script = copied(server, _ZIPF) if workload.distribution == "zipf" else SCRIPTS[workload.load]
     return [
-        *command(server, script, workload.threads, workload.seed),
+        *command([server], script, workload.threads, workload.seed),
         "--tables=1",
         f"--table_size={workload.rows}",
         f"--rand-type={DISTRIBUTIONS[workload.distribution]}",
@@ -81,13 +81,13 @@ def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     ]
 
 
-def command(server: Server, script: str, threads: int, seed: int) -> list[str]:
-    """Return the words that any script begins with."""
+def command(servers: Sequence[Server], script: str, threads: int, seed: int) -> list[str]:
+    """Return the words that any script begins with; connections lead to the servers in turn."""
     return [
-        server.host.tool("sysbench"),
+        servers[0].host.tool("sysbench"),
         script,
         "--db-driver=mysql",
-        f"--mysql-socket={server.socket}",
+        f"--mysql-socket={','.join(str(server.socket) for server in servers)}",
         "--mysql-user=root",
         f"--mysql-db={SCHEMA}",
         f"--threads={threads}",

@@ -1,8 +1,7 @@
 """The bench of one trial: a server that is started, watched, and asked what it really ran with."""
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,13 @@ from innolab.hosts import observe, pagecache
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
 from innolab.hosts.memory import Memory
+from innolab.hosts.network import Network
+from innolab.loads import usage
 from innolab.mysql.builds import Build
 from innolab.mysql.counters import Counters
 from innolab.mysql.datasets import Clone, Copy
 from innolab.mysql.server import Server, Settings
+from innolab.mysql.topology import Shape, Topology
 from innolab.record import series
 from innolab.record.journal import Journal
 from innolab.record.runs import behaviour, store_variables
@@ -27,6 +29,8 @@ _HOSTNAME = "/proc/sys/kernel/hostname"
 LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
 # What a server takes beside its pool: measured up to 420 MB for MySQL 9.7 as set up here.
 _OVERHEAD_BYTES = 512 * 1024**2
+# The name of the one copy that a trial writes to.
+_COPY = "written"
 
 
 @dataclass
@@ -39,7 +43,7 @@ class Bench:
     dataset_facts : what the recipe's verification learnt of the tables
     site : the device that the trial runs on, and its host
     clone : returns a copy of the dataset there: to read only, one for all trials of the session, or
-        to write, one of its own
+        to write, by a name, one of its own
     journal : how far a trial of hours came in an earlier session
     say, mark : take a line about what is being done now; a log has only the marks
     place : folder of this trial's server
@@ -53,7 +57,7 @@ class Bench:
     build: Build
     dataset_facts: dict[str, Any]
     site: Site
-    clone: Callable[[bool], Clone]
+    clone: Callable[[str | None], Clone]
     place: Path
     base: Path
     report: Path
@@ -88,7 +92,7 @@ class Bench:
         """
         self.note("device", self.site.facts())
         with self.clock.stage("cloning"):
-            clone = self.clone(False)
+            clone = self.clone(None)
         with self.clock.stage("eviction"):
             files = pagecache.files_under(clone.data)
             pagecache.evict(files)
@@ -98,7 +102,7 @@ class Bench:
         with self.clock.stage("memory"):
             self.note("memory_held_bytes", self.memory.hold(used))
         server = self._server(clone, settings)
-        with self.memory.yielding(), self._running(server), self._watched(server):
+        with self.memory.yielding(), self._running(server), self._watched([server]):
             yield server
         with self.clock.stage("memory"):
             # Listed again: a server renames the files of its redo log.
@@ -117,7 +121,7 @@ class Bench:
         killed. Records the conditions as `cold_server` does; samples more often than it.
         """
         with self.clock.stage("cloning"):
-            clone = self.clone(writes)
+            clone = self.clone(_COPY if writes else None)
             if writes:
                 clone.warm_log()
         period_s = LOADED_PERIOD_S if self.site.host is HERE else REMOTE_PERIOD_S
@@ -147,7 +151,7 @@ class Bench:
         if not resumed:
             with self.clock.stage("cloning"):
                 self.journal.begin()
-                fresh = self.clone(True)
+                fresh = self.clone(_COPY)
                 if self.journal.lasting:
                     fresh.data.rename(copy.data)
                 else:
@@ -155,6 +159,56 @@ class Bench:
         with self._sampled(copy, settings, period_s, heed) as (server, _):
             yield server
         self.note("tables_changed", None)
+
+    @contextlib.contextmanager
+    def topology(self, shape: Shape, settings: Settings) -> Iterator[tuple[Topology, Network]]:
+        """Run the block with servers in a network of their own, on devices of one kind.
+
+        All begin with the same data and the device's own speed; `limited_nodes` limits them. None
+        of it outlives the block: nothing is left to save, so the servers are killed. Records the
+        conditions as `cold_server` does: variables and series of the source, what the error logs
+        of all of them say.
+        """
+        self.memory.release()
+        self.note("device", self.site.facts())
+        self.note("build", self.build.facts())
+        self.note("dataset", self.dataset_facts)
+        self.note("topology", shape.facts())
+        self.note("tables_changed", None)
+        with self.clock.stage("cloning"):
+            copies = {name: self.clone(name) for name in shape.servers}
+            for copy in copies.values():
+                copy.warm_log()
+        sites = {name: self.site.node(name) for name in shape.servers}
+        with Network([*shape.servers, *shape.clients]) as network:
+            raised = Topology(
+                self.build,
+                shape,
+                network.nodes,
+                {name: copy.data for name, copy in copies.items()},
+                self.place,
+                self.base,
+                settings,
+                {name: site.cgroup for name, site in sites.items()},
+            )
+            try:
+                with self.clock.stage("start/stop"):
+                    raised.start()
+                self._note_variables(raised.source)
+                with self._watched([raised.source, *raised.others]):
+                    yield raised, network
+                self.note_error_logs(list(raised.servers.values()))
+            finally:
+                with self.clock.stage("start/stop"):
+                    raised.end()
+
+    @contextlib.contextmanager
+    def limited_nodes(self, shape: Shape) -> Iterator[None]:
+        """Hold each server of a topology to the site's device while the block runs."""
+        with contextlib.ExitStack() as stack:
+            for name in shape.servers:
+                stack.enter_context(self.site.node(name).limited())
+            yield
 
     @contextlib.contextmanager
     def _sampled(
@@ -171,7 +225,7 @@ class Bench:
             self._running(server, stops=False),
             Counters(server) as ours,
             Counters(server) as samplers,
-            self._watched(server, samplers.read, period_s, heed),
+            self._watched([server], samplers.read, period_s, heed),
         ):
             yield server, ours
 
@@ -208,43 +262,55 @@ class Bench:
         finally:
             with self.clock.stage("start/stop"):
                 server.kill()
-            self._note_error_log(server)
+            self.note_error_logs([server])
 
     def _note_variables(self, server: Server) -> None:
         self.variables = behaviour(server.variables())
         self.note("variables", store_variables(self.report, self.variables))
         asked = {**base_settings(self.base), **server.settings}
+        if "log_bin" in server.settings:
+            # The option takes a name, the variable says whether there is one.
+            asked["log_bin"] = "ON"
         kept = {k: v for k, v in asked.items() if behaviour({k.removeprefix("loose_"): ""})}
         self.note("requested", kept)
 
     @contextlib.contextmanager
     def _watched(
         self,
-        server: Server,
+        servers: Sequence[Server],
         probe: Callable[[], dict[str, float]] | None = None,
         period_s: float = series.PERIOD_S,
         heed: Callable[[dict[str, float]], None] | None = None,
     ) -> Iterator[None]:
-        host = self.site.host
-        device = observe.device_numbers(host, server.data)
-        meters = [_Meter(host, lambda: _known_cpu_s(server))]
+        """Sample the first of some servers, and know what the host did beside all of them."""
+        host, server = self.site.host, servers[0]
+        # On one disk for several servers, what is foreign to one is another's.
+        device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
+        meters = [usage.Meter(host, lambda: usage.known_cpu_s(servers))]
         if host.emulator is not None:
-            meters.append(_Meter(HERE, lambda: _emulation_cpu_s(host)))
+            meters.append(usage.Meter(HERE, lambda: usage.emulation_cpu_s(host)))
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
-        usage = meters[0].read()
+        found = meters[0].read()
         # What disturbs the emulator disturbs the host that it emulates, which cannot see it.
         for meter in meters[1:]:
             here = meter.read()
-            usage |= {
-                name: max(usage[name], here[name])
+            found |= {
+                name: max(found[name], here[name])
                 for name in ("steal_share", "others_share", "others_cpus")
             }
-        self.note("usage", usage | _device_traffic(sampler.rows))
+        self.note("usage", found | usage.device_traffic(sampler.rows))
 
-    def _note_error_log(self, server: Server) -> None:
-        log = anonymous(server.error_log, self.site.host).splitlines()
+    def note_error_logs(self, servers: Sequence[Server]) -> None:
+        """Record what servers have complained of, once: later complaints may be part of a trial."""
+        if "error_log" in self.conditions:
+            return
+        log = [
+            line
+            for server in servers
+            for line in anonymous(server.error_log, self.site.host).splitlines()
+        ]
         self.note(
             "error_log",
             {
@@ -274,70 +340,11 @@ def anonymous(text: str, host: Host = HERE) -> str:
     return short
 
 
-class _Meter:
-    """What a host did since the meter was made, beside what is known of it."""
-
-    def __init__(self, host: Host, known_s: Callable[[], float]) -> None:
-        self._host, self._known_s = host, known_s
-        self._kernel = observe.kernel_threads_cpu_s(host)
-        self._before, self._known, self._began = observe.usage(host), known_s(), time.monotonic()
-
-    def read(self) -> dict[str, float]:
-        """Return pages swapped, the shares of all CPU time stolen and used by others.
-
-        `others_cpus` is how many processors the others kept busy.
-        """
-        after, used = observe.usage(self._host), self._known_s() - self._known
-        took_s = time.monotonic() - self._began
-        cpus_s = took_s * self._host.cores
-        now = observe.kernel_threads_cpu_s(self._host)
-        used += sum(seconds - self._kernel.get(thread, 0.0) for thread, seconds in now.items())
-        others = after.busy_s - self._before.busy_s - used
-        return {
-            "swapped_pages": after.swapped_pages - self._before.swapped_pages,
-            "steal_share": round((after.steal_s - self._before.steal_s) / cpus_s, 4),
-            "others_share": round(max(0.0, others) / cpus_s, 4),
-            "others_cpus": round(max(0.0, others) / took_s, 4),
-        }
-
-
 def _newly_used_bytes(settings: Settings, data_bytes: int) -> int:
     """Return the memory that a cold trial touches first: its pool, and its files where cached."""
     pool = int(settings["innodb_buffer_pool_size"])
     cached = 0 if settings.get("innodb_flush_method") == "O_DIRECT" else data_bytes
     return pool + cached + _OVERHEAD_BYTES
-
-
-def _device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what others than the server read and wrote on its device, and what all did together.
-
-    From the first sample to the last. Nothing where the kernel keeps no counters of the device.
-    """
-    if not rows or "device_reads" not in rows[0]:
-        return {}
-    spent = {name: rows[-1][name] - rows[0][name] for name in rows[0]}
-    return {
-        "watched_s": round(spent["t_s"], 2),
-        "device_bytes": int(spent["device_read_bytes"] + spent["device_written_bytes"]),
-        **{
-            f"foreign_{name}_bytes": max(
-                0, int(spent[f"device_{name}_bytes"] - spent[f"mysqld_{name}_bytes"])
-            )
-            for name in ("read", "written")
-        },
-    }
-
-
-def _emulation_cpu_s(host: Host) -> float:
-    """Return the CPU seconds here of the process that emulates a host, and our own."""
-    assert host.emulator is not None
-    return observe.process_usage(HERE, host.emulator).cpu_s + HERE.own_cpu_s()
-
-
-def _known_cpu_s(server: Server) -> float:
-    """Return the CPU seconds of all processes of the trial: server, load, ourselves."""
-    host = server.host
-    return observe.process_usage(host, server.pid).cpu_s + host.own_cpu_s()
 
 
 def base_settings_file(cache: Path) -> Path:

@@ -13,17 +13,74 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from innolab.analysis.acknowledged import BEGIN, Event
+from innolab.hosts.base import Host
+from innolab.mysql.server import Server
 
 # Of a server that answers nothing any more.
 TIMEOUT_S = 2
 # Before an address that nobody answers is tried again.
 _PAUSE_S = 0.05
 _STRIDE = 1_000_000
+_USER, _SCHEMA = "witness", "innolab_seen"
+_TABLE = f"{_SCHEMA}.commits"
 # Refused before anything was done: read_only, shutting down, no such table yet, deadlock.
 _REFUSED = {1290, 1836, 1053, 1146, 1205, 1213}
+
+
+def prepare(source: Server) -> None:
+    """Make the table, and the account that writes to it."""
+    source.query(f"CREATE DATABASE {_SCHEMA}")
+    source.query(f"CREATE TABLE {_TABLE} (id BIGINT PRIMARY KEY)")
+    # Reaches nobody: servers listen inside the namespaces of one topology alone.
+    source.query(f"CREATE USER '{_USER}'@'%'")
+    source.query(f"GRANT INSERT ON {_SCHEMA}.* TO '{_USER}'@'%'")
+
+
+def widen(server: Server) -> None:
+    """Give the table a column more, on this server alone."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_log_bin = 0")
+        cursor.execute(f"ALTER TABLE {_TABLE} ADD COLUMN note VARCHAR(20)")
+
+
+class Witness:
+    """A witness on a node, which writes between entering and leaving; it ends with innolab too.
+
+    Parameters
+    ----------
+    address, port : of whom it writes to
+    log : its lines; what is wrong with itself stands beside it
+    writers : how many connections write at a time
+    """
+
+    def __init__(self, node: Host, address: str, port: int, log: Path, writers: int) -> None:
+        self._node, self._log = node, log
+        self._said = [address, str(port), _USER, _TABLE, str(log), str(writers)]
+
+    def __enter__(self) -> "Witness":
+        tied = ("setpriv", "--pdeathsig", "KILL")
+        words = [*tied, sys.executable, "-m", "innolab.loads.witness", *self._said]
+        self._process = self._node.start(words, env={}, log=self._log.with_suffix(".said"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def present(server: Server) -> set[int]:
+    """Return the ids of the rows that a server has."""
+    return {row[0] for row in server.query(f"SELECT id FROM {_TABLE}")}
 
 
 class _Writer(threading.Thread):

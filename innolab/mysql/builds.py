@@ -30,6 +30,7 @@ class Build:
     init : "initialize", or "system-tables" for servers before 5.7.6 that cannot initialize
     origin : where it came from, for the report
     sha256 : digest of the mysqld binary
+    plugins : folder of its plugins, or None for its own default
     """
 
     id: str
@@ -40,6 +41,7 @@ class Build:
     init: str
     origin: str
     sha256: str
+    plugins: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return what a report says of the build. No path: it says nothing to a reader."""
@@ -126,6 +128,7 @@ def moved(build: Build, cache: Path, folder: Path) -> Build:
         mysqld=tuple(there(word) for word in build.mysqld),
         env={name: there(value) for name, value in build.env.items()},
         share=build.share and there(build.share),
+        plugins=build.plugins and there(build.plugins),
     )
 
 
@@ -158,6 +161,13 @@ def _help(mysqld: tuple[str, ...], env: tuple[tuple[str, str], ...]) -> str:
 def help_text(build: Build) -> str:
     """Return the build's own list of options and their defaults."""
     return _help(build.mysqld, tuple(sorted(build.env.items())))
+
+
+def plugin_folder(build: Build) -> Path | None:
+    """Return the folder of a build's plugins: the one recorded, else its own default."""
+    found = re.search(r"^plugin-dir +(\S+)$", help_text(build), re.MULTILINE)
+    default = Path(found[1]) if found else None
+    return Path(build.plugins) if build.plugins else default
 
 
 def is_debug(build: Build) -> bool:

@@ -4,11 +4,12 @@ All positions are sets of global transaction ids, which both eras have (since 5.
 a transaction alike on every server.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from innolab.base.errors import InnolabError, InputError
+from innolab.base.errors import InnolabError
+from innolab.mysql import builds
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, ServerError
 
@@ -32,6 +33,7 @@ class Dialect:
     update_log : the variable by which a replica logs what it applies
     wait : the function that waits for a set of ids
     extra : further options of `change`
+    semi_sync : the files of the plugins of semi-synchronous replication
     """
 
     change: str
@@ -40,6 +42,7 @@ class Dialect:
     update_log: str
     wait: str
     extra: tuple[str, ...]
+    semi_sync: tuple[str, str]
 
 
 _OLD = Dialect(
@@ -49,6 +52,7 @@ _OLD = Dialect(
     update_log="log_slave_updates",
     wait="WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
     extra=(),
+    semi_sync=("semisync_master.so", "semisync_slave.so"),
 )
 _NEW = Dialect(
     change="CHANGE REPLICATION SOURCE TO",
@@ -57,52 +61,98 @@ _NEW = Dialect(
     update_log="log_replica_updates",
     wait="WAIT_FOR_EXECUTED_GTID_SET",
     extra=("SOURCE_SSL = 0", "GET_SOURCE_PUBLIC_KEY = 1"),
+    semi_sync=("semisync_source.so", "semisync_replica.so"),
 )
 _NEW_SINCE = (8, 0, 26)
 _GTID_SINCE = (5, 6, 5)
 
 
+def why_impossible(build: Build) -> str | None:
+    """Return why servers of a build cannot follow one another, or None where they can."""
+    if _numbers(build) < _GTID_SINCE:
+        return f"it is {build.version}, and there are global transaction ids since 5.6.5"
+    return None
+
+
 def dialect(build: Build) -> Dialect:
-    """Return the words of a build.
-
-    Raises
-    ------
-    InputError
-        Where it has no global transaction ids.
-    """
-    numbers = tuple(int(part) for part in build.version.split("-")[0].split("."))
-    if numbers < _GTID_SINCE:
-        raise InputError(
-            f"{build.id} is {build.version}, which has no global transaction ids. Take a build "
-            "of 5.6.5 or later."
-        )
-    return _NEW if numbers >= _NEW_SINCE else _OLD
+    """Return the words of a build."""
+    return _NEW if _numbers(build) >= _NEW_SINCE else _OLD
 
 
-def settings(build: Build, number: int, address: str, binlog_format: Format) -> dict[str, Any]:
+def _numbers(build: Build) -> tuple[int, ...]:
+    return tuple(int(part) for part in build.version.split("-")[0].split("."))
+
+
+def settings(build: Build, number: int) -> dict[str, Any]:
     """Return what each server of a topology needs, whatever its role: roles change.
 
     Parameters
     ----------
     number : its own, from 1
-    address : where it listens, inside its node alone
     """
     words = dialect(build)
     return {
         "skip_networking": "OFF",
-        "bind_address": address,
+        # Of its node alone, which may get another address later.
+        "bind_address": "*",
         "port": PORT,
         "server_id": number,
         "log_bin": "binlog",
         words.update_log: "ON",
         "gtid_mode": "ON",
         "enforce_gtid_consistency": "ON",
-        "binlog_format": binlog_format,
         "relay_log": "relay",
         # Or a killed replica of the old era resumes where it was a moment ago.
         "relay_log_recovery": "ON",
+        # Seconds, after which a replica asks a silent source again: an hour by default before 5.7.
+        "loose_slave_net_timeout": 4,
+        "loose_replica_net_timeout": 4,
         "loose_master_info_repository": "TABLE",
         "loose_relay_log_info_repository": "TABLE",
+        **_semi_sync_plugins(build),
+    }
+
+
+def has_semi_sync(build: Build) -> bool:
+    """Return whether a build came with the plugins of semi-synchronous replication."""
+    folder = builds.plugin_folder(build)
+    return folder is not None and all((folder / n).exists() for n in dialect(build).semi_sync)
+
+
+def _semi_sync_plugins(build: Build) -> dict[str, str]:
+    """Return what loads the plugins, where there are any: all arms have them, on or off."""
+    if not has_semi_sync(build):
+        return {}
+    where = {"plugin_dir": build.plugins} if build.plugins else {}
+    return {**where, "loose_plugin_load_add": ";".join(dialect(build).semi_sync)}
+
+
+def semi_sync(*, on: bool, timeout_ms: int = 10_000, wait_for: int = 1) -> dict[str, Any]:
+    """Return the variables of semi-synchronous replication, in the words of both eras.
+
+    A commit waits until `wait_for` replicas have it (always 1 before 5.7.3), before others see it
+    where the server can (AFTER_SYNC, since 5.7.2); after `timeout_ms` it waits no longer, and later
+    ones do not until a replica has caught up.
+    """
+    wanted = {
+        "{source}_enabled": "ON" if on else "OFF",
+        "{replica}_enabled": "ON" if on else "OFF",
+        "{source}_timeout": timeout_ms,
+        "{source}_wait_for_{replica}_count": wait_for,
+        "{source}_wait_point": "AFTER_SYNC",
+    }
+    return {
+        f"loose_rpl_semi_sync_{name.format(source=source, replica=replica)}": value
+        for name, value in wanted.items()
+        for source, replica in (("master", "slave"), ("source", "replica"))
+    }
+
+
+def appliers(number: int) -> dict[str, Any]:
+    """Return the variables of the threads that apply what a replica has received."""
+    return {
+        "loose_slave_parallel_workers": number,
+        "loose_replica_parallel_workers": number,
     }
 
 
@@ -197,6 +247,21 @@ def executed(server: Server) -> str:
     return _one_line(ids)
 
 
+def count(ids: str) -> int:
+    """Return how many transactions a set of ids names.
+
+    >>> count("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5:7,4e11fa47-71ca-11e1-9e33-c80aa9429562:1")
+    7
+    """
+    total = 0
+    for of_server in filter(None, ids.split(",")):
+        # Since 8.3 an id may have a tag, which is no span.
+        for span in (part for part in of_server.split(":")[1:] if part[0].isdigit()):
+            first, _, last = span.partition("-")
+            total += int(last or first) - int(first) + 1
+    return total
+
+
 def missing(server: Server, ids: str, of: str) -> str:
     """Return the ids of one set that another lacks, as a server computes it."""
     [(rest,)] = server.query(f"SELECT GTID_SUBTRACT('{ids}', '{of}')")
@@ -243,13 +308,18 @@ def promote(replica: Server, limit_s: float) -> None:
     )
 
 
-def checksums(server: Server) -> Mapping[str, int]:
-    """Return a checksum of the rows of each table of ours, by `schema.table`."""
+def checksums(server: Server, schemas: Collection[str] = ()) -> Mapping[str, int]:
+    """Return a checksum of the rows of each table of ours, by `schema.table`.
+
+    Parameters
+    ----------
+    schemas : the databases to look at; all that are not the server's own where there is none
+    """
     tables = server.query(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
         "('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
     )
-    names = [f"`{schema}`.`{table}`" for schema, table in tables]
+    names = [f"`{of}`.`{name}`" for of, name in tables if not schemas or of in schemas]
     rows = server.query(f"CHECKSUM TABLE {', '.join(names)}") if names else []
     return {str(name): int(value) for name, value in rows}
 

@@ -84,6 +84,11 @@ class Server:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        """Return whether it has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def socket(self) -> Path:
         """Return the path of the private unix socket on its host."""
         return self.folder / _SOCKET

@@ -1,52 +1,108 @@
-"""A topology: servers of one build on the nodes of one network, one of them the source."""
+"""A topology: servers of one build on the nodes of one network, and who follows whom."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from innolab.hosts.network import Node
 from innolab.mysql import replication
 from innolab.mysql.builds import Build
-from innolab.mysql.replication import Format
 from innolab.mysql.server import Server, Settings
 
 # What a data directory calls its server: two of one name cannot replicate.
 _IDENTITY = "auto.cnf"
 
 
-class Topology:
-    """A source and its replicas; a context manager that starts them and ends them.
+@dataclass(frozen=True)
+class Shape:
+    """Who is there, and who follows whom.
 
-    The first node has the source. All begin with the same data, so nothing has to be copied over
-    the network; each has a data directory of its own.
+    Attributes
+    ----------
+    servers : the names of nodes with a server, the first of which is the source
+    follows : the name of the source of each that follows one; they need not be writable
+    clients : the names of nodes without a server
+    writable : the names of servers that take writes, beside those that follow nobody
+    own : what single servers have in their settings beside what all have, by name
+    """
+
+    servers: tuple[str, ...]
+    follows: Mapping[str, str] = field(default_factory=dict)
+    clients: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    own: Mapping[str, Settings] = field(default_factory=dict)
+
+    def takes_writes(self, name: str) -> bool:
+        """Return whether clients may write to a server from the beginning."""
+        return name not in self.follows or name in self.writable
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a report says of it, JSON."""
+        return {
+            "servers": list(self.servers),
+            "follows": dict(self.follows),
+            "writable": [name for name in self.servers if self.takes_writes(name)],
+        }
+
+
+def star(replicas: int, clients: Sequence[str] = ()) -> Shape:
+    """Return a source and a number of servers that follow it.
+
+    >>> star(2).follows
+    {'replica1': 'source', 'replica2': 'source'}
+    """
+    followers = tuple(f"replica{number}" for number in range(1, replicas + 1))
+    return Shape(("source", *followers), dict.fromkeys(followers, "source"), tuple(clients))
+
+
+class Topology:
+    """Servers that follow one another; a context manager that starts them and ends them.
+
+    All begin with the same data, so nothing has to be copied over the network; each has a data
+    directory of its own.
 
     Parameters
     ----------
     nodes : where the servers run, by name
-    copied : returns a fresh copy of the data for a node, of the name given
+    data : the data directory of each, by name
     folder : of settings, sockets and error logs, below it one for each node
     base : the host's my.cnf
     settings : server variables of all
-    cgroup : returns the control group of a node's server, which may limit its device
-    binlog_format : how changes are written down
+    cgroups : the control group of each server, by name, which may limit its device
+
+    Attributes
+    ----------
+    servers : by name
+    source_name : of the one that takes writes; a promotion changes it
     """
 
     def __init__(
         self,
         build: Build,
+        shape: Shape,
         nodes: Mapping[str, Node],
-        copied: Callable[[str], Path],
+        data: Mapping[str, Path],
         folder: Path,
         base: Path,
         settings: Settings,
-        cgroup: Callable[[str], Path | None] = lambda _name: None,
-        binlog_format: Format = "ROW",
+        cgroups: Mapping[str, Path | None] | None = None,
     ) -> None:
-        self._build, self._base, self._folder = build, base, folder
-        self._nodes, self._copied, self._cgroup = dict(nodes), copied, cgroup
-        self._settings, self._binlog_format = settings, binlog_format
+        self.shape, self.nodes = shape, nodes
+        self.source_name = shape.servers[0]
         self.servers: dict[str, Server] = {}
-        self.source_name = next(iter(self._nodes))
+        for number, name in enumerate(shape.servers, 1):
+            node = nodes[name]
+            node.remove(data[name] / _IDENTITY)
+            own = {
+                **replication.settings(build, number),
+                **settings,
+                "read_only": "OFF" if shape.takes_writes(name) else "ON",
+                **shape.own.get(name, {}),
+            }
+            group = (cgroups or {}).get(name)
+            self.servers[name] = Server(build, data[name], folder / name, base, own, group, node)
 
     @property
     def source(self) -> Server:
@@ -54,15 +110,20 @@ class Topology:
         return self.servers[self.source_name]
 
     @property
+    def others(self) -> list[Server]:
+        """Return all servers but the source."""
+        return [one for name, one in self.servers.items() if name != self.source_name]
+
+    @property
     def replicas(self) -> dict[str, Server]:
-        """Return the others, by name."""
-        return {name: one for name, one in self.servers.items() if name != self.source_name}
+        """Return those that follow a server, by name."""
+        return {name: self.servers[name] for name in self.shape.follows}
 
     def __enter__(self) -> "Topology":
         try:
-            self._start()
+            self.start()
         except BaseException:
-            self._end()
+            self.end()
             raise
         return self
 
@@ -72,29 +133,20 @@ class Topology:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self.end()
 
-    def _start(self) -> None:
-        for number, name in enumerate(self._nodes, 1):
-            self.servers[name] = self._server(number, name)
+    def start(self) -> None:
+        """Start all servers, and let them follow as their shape says."""
         for server in self.servers.values():
             server.launch()
         for server in self.servers.values():
             server.wait_until_ready()
             replication.admit(server)
-        self.source.query("SET GLOBAL read_only = OFF")
-        for server in self.replicas.values():
-            replication.follow(server, self._nodes[self.source_name].address)
+        for name, source in self.shape.follows.items():
+            replication.follow(self.servers[name], self.nodes[source].address)
 
-    def _server(self, number: int, name: str) -> Server:
-        node, data = self._nodes[name], self._copied(name)
-        node.remove(data / _IDENTITY)
-        own = replication.settings(self._build, number, node.address, self._binlog_format)
-        settings = {**own, **self._settings, "read_only": "ON"}
-        place = self._folder / name
-        return Server(self._build, data, place, self._base, settings, self._cgroup(name), node)
-
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End all servers at once: nothing of theirs is left to save."""
         for server in self.servers.values():
             server.kill()
 
@@ -106,3 +158,12 @@ class Topology:
             for name, replica in self.replicas.items()
             if not replication.wait_for(replica, ids, limit_s)
         ]
+
+    def transactions_behind(self) -> int:
+        """Return how many of the source's transactions the slowest replica has not applied."""
+        ids = replication.executed(self.source)
+        missing = (
+            replication.missing(self.source, ids, replication.executed(replica))
+            for replica in self.replicas.values()
+        )
+        return max(map(replication.count, missing), default=0)

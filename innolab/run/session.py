@@ -61,7 +61,7 @@ class Session:
         self.spec_sha256 = study.spec_sha256(parameters)
         self._datasets: dict[str, datasets.Dataset] = {}
         self._clones: dict[Path, datasets.Clone] = {}
-        self._written: datasets.Clone | None = None
+        self._written: list[datasets.Clone] = []
         self._array: Site | None = None
         self._facts: dict[str, dict[str, Any]] = {}
         self.lost = False
@@ -116,32 +116,30 @@ class Session:
                 self.arrays.prepare_host(list(self.builds.values()))
         self.sites.prepare(list(dict.fromkeys(str(a["device"]) for a in arms if "device" in a)))
 
-    def clone(self, build: Build, site: Site, writes: bool) -> datasets.Clone:
+    def clone(self, build: Build, site: Site, written: str | None) -> datasets.Clone:
         """Return a copy of a build's dataset on a device.
 
         To read, there is one for all trials of the session: fifty copies of the data would take
         longer than the measurement, and their different places on the disk would add noise
-        between arms. To write, each trial gets a fresh one, in the room of the last.
+        between arms. To write, each trial gets fresh ones by names, in the room of the last's.
         """
         dataset = self._datasets[build.id]
-        if writes:
-            self._discard_written()
-            name = f"{build.id}-written"
-            self._written = datasets.Clone(
-                site.host, dataset, site.data / name, site.log and site.log / name
-            )
-            return self._written
-        kept = site.data / build.id
-        if kept not in self._clones:
+        kept = site.data / (f"{build.id}-{written}" if written else build.id)
+        if written is None and kept in self._clones:
+            return self._clones[kept]
+        if written is None:
             self.progress.say(f"{build.id}: cloning the dataset")
-            log = site.log and site.log / build.id
-            self._clones[kept] = datasets.Clone(site.host, dataset, kept, log)
-        return self._clones[kept]
+        log = site.log and site.log / kept.name
+        made = datasets.Clone(site.host, dataset, kept, log)
+        if written is None:
+            self._clones[kept] = made
+        else:
+            self._written.append(made)
+        return made
 
     def _discard_written(self) -> None:
-        if self._written:
-            self._written.remove()
-            self._written = None
+        while self._written:
+            self._written.pop().remove()
 
     def run(self, trial: Trial) -> Run:
         """Run one trial and return its record; a failure is a record too."""
@@ -154,7 +152,7 @@ class Session:
             build=build,
             dataset_facts=self._datasets[build.id].facts,
             site=site,
-            clone=lambda writes: self.clone(build, site, writes),
+            clone=lambda written: self.clone(build, site, written),
             place=site.host.folder / datasets.WORK / f"trial-{trial.position}",
             base=base_settings_file(site.host.folder),
             report=self.report,
@@ -171,6 +169,7 @@ class Session:
         error = None
         rows: list[Observation] = []
         try:
+            self._discard_written()
             _probe(bench)
             for row in self.study.trial(bench, Arm(**trial.factors)):
                 rows.append(self.study.observation(row))
@@ -216,7 +215,7 @@ class Session:
             self._array = ready
             for folder in [kept for kept in self._clones if kept.is_relative_to(ready.data)]:
                 del self._clones[folder]
-            self._written = None
+            self._written.clear()
         return ready
 
     def _facts_of(self, site: Site) -> dict[str, Any]:

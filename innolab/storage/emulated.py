@@ -3,16 +3,19 @@
 The playbook emulated_disk makes it and takes it away; here its limits are set and read back.
 """
 
+import fcntl
 import json
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, observe, tools
+from innolab.hosts.base import Words
 from innolab.hosts.local import HERE
 from innolab.hosts.playbooks import PlaybookError, play
 from innolab.storage.profiles import Profile
@@ -20,6 +23,8 @@ from innolab.storage.profiles import Profile
 _RECORD = "disk.json"
 # Of the available memory: the rest is for the server, its pool and the page cache.
 _MEMORY_SHARE = 0.4
+# linux/fs/xfs/libxfs/xfs_fs.h: _IOR('X', 125, __u32), and XFS_FSOP_GOING_FLAGS_NOLOGFLUSH.
+_XFS_IOC_GOINGDOWN, _WITHOUT_LOG_FLUSH = 0x8004587D, 2
 
 
 def why_impossible() -> str | None:
@@ -63,6 +68,40 @@ class EmulatedDisk:
     cgroup: Path
     controller: str
     facts: dict[str, Any]
+
+    def of_node(self, name: str) -> "EmulatedDisk":
+        """Return the same disk with a control group of its own, which is limited by itself."""
+        # Beside the disk's own: in the second generation a group with processes has none below it.
+        group = self.cgroup.with_name(f"{self.cgroup.name}.{name}")
+        group.mkdir(exist_ok=True)
+        return replace(self, cgroup=group)
+
+    def lose_power(self) -> None:
+        """Lose all that no program had synced, as when the power is cut; then `mount_again`.
+
+        References
+        ----------
+        xfs_io(8), `shutdown` without -f: neither data in the page cache nor the file system's own
+        log in memory reaches the device.
+        """
+        folder = os.open(self.data, os.O_RDONLY)
+        try:
+            fcntl.ioctl(folder, _XFS_IOC_GOINGDOWN, struct.pack("I", _WITHOUT_LOG_FLUSH))
+        finally:
+            os.close(folder)
+
+    def mount_again(self) -> None:
+        """Mount the disk after it has lost its power; its file system recovers itself.
+
+        Raises
+        ------
+        InnolabError
+            Where something still holds it open, or it cannot be mounted.
+        """
+        asked: Words = ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", self.data]
+        node = HERE.must(asked, what="Asking for the emulated disk's device").strip()
+        HERE.must(["umount", self.data], what="Unmounting the emulated disk")
+        HERE.must(["mount", "-t", "xfs", node, self.data], what="Mounting the emulated disk")
 
     @contextmanager
     def limited(self, profile: Profile) -> Iterator[None]:

@@ -58,6 +58,10 @@ class Site:
         """Return the control group whose processes its limits bind."""
         return self.disk.cgroup if self.disk else None
 
+    def node(self, name: str) -> "Site":
+        """Return the site of one of several servers on it, whose limits bind that server alone."""
+        return self if self.disk is None else replace(self, disk=self.disk.of_node(name))
+
     def speeds(self) -> dict[str, float]:
         """Return what fio got from it by kind of work, none where it was not asked."""
         return {} if self.calibration is None else self.calibration._asdict()

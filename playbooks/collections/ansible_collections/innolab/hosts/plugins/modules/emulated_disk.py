@@ -18,7 +18,8 @@ module: emulated_disk
 short_description: Make, or take down, a disk whose reads and writes can be limited
 description:
   - The disk is a loop device on a sparse image in memory or on a real disk, with XFS on it.
-    Makes the control group of the processes that use it, in which the caller sets the limits.
+    Makes the control group of the processes that use it, in which the caller sets the limits. Takes
+    down the groups of single processes beside it, named after it with a dot, that the caller made.
   - In I(folder) lie C(backing/image), C(data/), where the disk is mounted, and C(disk.json), which
     says what was made. It is written last, and a disk of which it is not true is made again.
   - Takes down only mounts and loop devices below I(folder), and the control group once no process
@@ -107,11 +108,16 @@ class _Disk:
                     loops[f"/dev/{entry.parts[3]}"] = file
         return loops
 
+    def _groups(self) -> list[Path]:
+        """Return the control group, and those of single servers that the caller made beside it."""
+        named = [self.cgroup, *self.cgroup.parent.glob(f"{self.cgroup.name}.*")]
+        return [group for group in named if group.is_dir()]
+
     def parts(self) -> list[str]:
         """Return what there is of the disk, for people."""
         mounts = [f"{mount.kind} at {mount.point}" for mount in self._mounts()]
         loops = [f"{node} on {file}" for node, file in self._loops().items()]
-        return mounts + loops + [str(x) for x in (self.cgroup, self.folder) if x.is_dir()]
+        return mounts + loops + [str(x) for x in (*self._groups(), self.folder) if x.is_dir()]
 
     def _facts(self) -> dict[str, Any]:
         """Return what is so of a whole disk; nothing where a part is missing or one too many."""
@@ -154,11 +160,12 @@ class _Disk:
 
     def take_down(self) -> None:
         """Remove every part that there is."""
-        if self.cgroup.is_dir():
-            if pids := (self.cgroup / "cgroup.procs").read_text().split():
-                named = f"{self.cgroup} still holds processes ({', '.join(pids)})"
+        for group in self._groups():
+            if pids := (group / "cgroup.procs").read_text().split():
+                named = f"{group} still holds processes ({', '.join(pids)})"
                 raise _DiskError(f"{named}, so nothing was taken down; end them, then try again")
-            self.cgroup.rmdir()
+        for group in self._groups():
+            group.rmdir()
         self._unmount(self.data)
         self._detach()
         self._unmount(self.backing)

@@ -1,0 +1,53 @@
+"""keepalived on the nodes of a network: the address of the source moves by itself (VRRP).
+
+A node whose server does not answer, or that hears nothing of the others, is no candidate or makes
+itself the holder: two nodes that do not hear each other both hold the address.
+"""
+
+from pathlib import Path
+
+import jinja2
+
+from innolab.hosts.base import Process
+from innolab.hosts.network import PORT, VIRTUAL, Node
+
+_TEMPLATE = Path(__file__).with_name("keepalived.conf.j2")
+
+
+def started(node: Node, priority: int, answers: str, promote: str, folder: Path) -> Process:
+    """Start a daemon on a node; it ends with innolab.
+
+    Parameters
+    ----------
+    priority : the node with the highest is the next to hold the address, as long as its server
+        answers; 1 to 254
+    answers : the command whose status says whether the node's server answers
+    promote : the command that runs when the node has taken the address
+    folder : of its settings and log
+    """
+    script = folder / f"promote-{node.name}"
+    # What keepalived's scripts say is heard by nobody.
+    node.write(script, f"#!/bin/sh\nexec {promote} >>{script}.log 2>&1\n")
+    script.chmod(0o700)
+    settings = folder / f"keepalived-{node.name}.conf"
+    template = jinja2.Template(_TEMPLATE.read_text(), undefined=jinja2.StrictUndefined)
+    text = template.render(
+        name=node.name,
+        interface=PORT,
+        address=VIRTUAL,
+        priority=priority,
+        answers=answers,
+        promote=script,
+    )
+    node.write(settings, text)
+    return node.start(
+        [
+            *("setpriv", "--pdeathsig", "KILL", node.tool("keepalived")),
+            *("--dont-fork", "--log-console", "--log-detail", "--vrrp"),
+            f"--use-file={settings}",
+            f"--pid={settings.with_suffix('.pid')}",
+            f"--vrrp_pid={settings.with_suffix('.vrrp.pid')}",
+        ],
+        env={},
+        log=settings.with_suffix(".log"),
+    )

@@ -1,0 +1,98 @@
+"""Windows of a load on a source and its replicas: what they gave, how far replicas fell back."""
+
+from collections.abc import Mapping, Sequence
+
+from innolab.loads import heartbeat, split
+from innolab.loads.heartbeat import Heartbeat
+from innolab.loads.split import Split
+from innolab.loads.sysbench import Load
+from innolab.loads.trial import Bench
+from innolab.mysql.server import Server
+from innolab.mysql.topology import Topology
+
+# What replicas may take to apply what a window wrote.
+CATCH_UP_S = 120.0
+METRICS = {
+    "statements_per_s": "1/s",
+    "reads_per_s": "1/s",
+    "writes_per_s": "1/s",
+    "lag_s": "s",
+    "lag_growth": "s per s",
+    "transactions_behind": "transactions",
+    "catch_up_s": "s",
+}
+
+
+def window(
+    bench: Bench,
+    raised: Topology,
+    load: Split,
+    window_s: int,
+    followed: Mapping[str, Server],
+    readers: Sequence[Server] = (),
+    schema: str = heartbeat.SCHEMA,
+) -> dict[str, float]:
+    """Load for some seconds, which replicas begin equal, and return METRICS.
+
+    Parameters
+    ----------
+    followed : the replicas that are looked at, by name; with none there is no lag
+    readers : those that reads go to
+    schema : of the heartbeat
+    """
+    with bench.clock.stage("warm-up"):
+        raised.wait_until_equal(CATCH_UP_S)
+    beating = Heartbeat(raised.source, followed, CATCH_UP_S, schema)
+    with bench.clock.stage("measured passes"), beating:
+        done = split.run(raised.source, readers, load, window_s)
+        behind = raised.transactions_behind()
+    note(bench, load, done)
+    rates = rates_of(done)
+    if not followed:
+        return rates
+    beats = {name: beating.beats(name) for name in followed}
+    for name, of in beats.items():
+        lag = [[round(beat.at_s, 2), round(beat.lag_s, 2)] for beat in of]
+        bench.note_row(
+            "beats", {"replica": name, "write_share": load.write_share, "at_s, lag_s": lag}
+        )
+    lags = [heartbeat.lag(of, window_s) for of in beats.values()]
+    return {
+        **rates,
+        "lag_s": max(lag.late_s for lag in lags),
+        "lag_growth": max(lag.growth for lag in lags),
+        "transactions_behind": behind,
+        "catch_up_s": max(beating.catch_up_s.get(name, CATCH_UP_S) for name in followed),
+    }
+
+
+def rates_of(done: Load) -> dict[str, float]:
+    """Return the statements a second of a run: of both kinds, and of each.
+
+    An event is one statement; sysbench's own count of reads has those by which its threads ask
+    servers for their names.
+    """
+    result = done.result
+    return {
+        "statements_per_s": result.transactions / result.seconds,
+        "reads_per_s": (result.transactions - result.writes) / result.seconds,
+        "writes_per_s": result.writes / result.seconds,
+    }
+
+
+def note(bench: Bench, load: Split, done: Load, where: str = "") -> None:
+    """Record what sysbench itself said of a window."""
+    bench.note_row(
+        "loads",
+        {
+            "label": f"{load.write_share:.0%} writes{where}",
+            "within": {"write_share": load.write_share},
+            "connections": load.threads,
+            "seconds": done.result.seconds,
+            "statements": done.result.transactions,
+            "writes": done.result.writes,
+            "errors": done.result.errors,
+            "reconnects": done.result.reconnects,
+            "cpu_share": round(done.cpu_s / done.result.seconds / bench.site.host.cores, 4),
+        },
+    )

@@ -1,0 +1,72 @@
+"""What a host and a device did beside a trial: work of others, stolen time, foreign traffic."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from innolab.hosts import observe
+from innolab.hosts.base import Host
+from innolab.hosts.local import HERE
+from innolab.mysql.server import Server
+
+
+class Meter:
+    """What a host did since the meter was made, beside what is known of it."""
+
+    def __init__(self, host: Host, known_s: Callable[[], float]) -> None:
+        self._host, self._known_s = host, known_s
+        self._kernel = observe.kernel_threads_cpu_s(host)
+        self._before, self._known, self._began = observe.usage(host), known_s(), time.monotonic()
+
+    def read(self) -> dict[str, float]:
+        """Return pages swapped, the shares of all CPU time stolen and used by others.
+
+        `others_cpus` is how many processors the others kept busy.
+        """
+        after, used = observe.usage(self._host), self._known_s() - self._known
+        took_s = time.monotonic() - self._began
+        cpus_s = took_s * self._host.cores
+        now = observe.kernel_threads_cpu_s(self._host)
+        used += sum(seconds - self._kernel.get(thread, 0.0) for thread, seconds in now.items())
+        others = after.busy_s - self._before.busy_s - used
+        return {
+            "swapped_pages": after.swapped_pages - self._before.swapped_pages,
+            "steal_share": round((after.steal_s - self._before.steal_s) / cpus_s, 4),
+            "others_share": round(max(0.0, others) / cpus_s, 4),
+            "others_cpus": round(max(0.0, others) / took_s, 4),
+        }
+
+
+def device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return what others than the server read and wrote on its device, and what all did together.
+
+    From the first sample to the last. Nothing where the kernel keeps no counters of the device.
+    """
+    if not rows or "device_reads" not in rows[0]:
+        return {}
+    spent = {name: rows[-1][name] - rows[0][name] for name in rows[0]}
+    return {
+        "watched_s": round(spent["t_s"], 2),
+        "device_bytes": int(spent["device_read_bytes"] + spent["device_written_bytes"]),
+        **{
+            f"foreign_{name}_bytes": max(
+                0, int(spent[f"device_{name}_bytes"] - spent[f"mysqld_{name}_bytes"])
+            )
+            for name in ("read", "written")
+        },
+    }
+
+
+def emulation_cpu_s(host: Host) -> float:
+    """Return the CPU seconds here of the process that emulates a host, and our own."""
+    assert host.emulator is not None
+    return observe.process_usage(HERE, host.emulator).cpu_s + HERE.own_cpu_s()
+
+
+def known_cpu_s(servers: Sequence[Server]) -> float:
+    """Return the CPU seconds of all processes of a trial: servers, loads, ourselves.
+
+    A server that has ended counts among our children.
+    """
+    running = [server for server in servers if server.is_running]
+    host = servers[0].host
+    return host.own_cpu_s() + sum(observe.process_usage(host, one.pid).cpu_s for one in running)
