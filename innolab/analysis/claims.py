@@ -102,6 +102,13 @@ class Quantity(_Part):
     censored_by: str | None = None
 
 
+class Proportion(_Part):
+    """The share of the runs of one arm in which a metric is above 0."""
+
+    metric: str
+    of: Where = Field(default_factory=dict)
+
+
 class Largest(_Part):
     """The largest value of a metric over all runs of some arms."""
 
@@ -128,6 +135,7 @@ class Claim(_Part):
     compare: Comparison | None = None
     mean: Quantity | None = None
     largest: Largest | None = None
+    proportion: Proportion | None = None
     where: Where = Field(default_factory=dict)
     holds: Holds | None = None
     not_measured: str | None = None
@@ -137,9 +145,10 @@ class Claim(_Part):
 
     @model_validator(mode="after")
     def _one_measure(self) -> "Claim":
-        measures = [self.compare, self.mean, self.largest, self.not_measured]
+        measures = [*self._measures, self.not_measured]
         if sum(one is not None for one in measures) != 1:
-            raise ValueError("has to have one of compare, mean, largest and not_measured")
+            names = "compare, mean, largest, proportion and not_measured"
+            raise ValueError(f"has to have one of {names}")
         if (self.holds is None) == (self.not_measured is None):
             raise ValueError("has to say when it holds, unless it is not_measured")
         if self.largest and self.holds and self.holds.model_fields_set != {"at_most"}:
@@ -147,9 +156,13 @@ class Claim(_Part):
         return self
 
     @property
-    def measure(self) -> Comparison | Quantity | Largest | None:
+    def _measures(self) -> tuple[Comparison | Quantity | Largest | Proportion | None, ...]:
+        return self.compare, self.mean, self.largest, self.proportion
+
+    @property
+    def measure(self) -> Comparison | Quantity | Largest | Proportion | None:
         """Return what is estimated, or None where nothing is measured."""
-        return self.compare or self.mean or self.largest
+        return next((one for one in self._measures if one is not None), None)
 
     @property
     def sides(self) -> list[Where]:
@@ -159,7 +172,8 @@ class Claim(_Part):
         elif self.largest:
             parts = self.largest.of
         else:
-            parts = [self.mean.of] if self.mean else []
+            one = self.mean or self.proportion
+            parts = [one.of] if one else []
         return [{**self.where, **part} for part in parts]
 
 
@@ -296,7 +310,7 @@ def _resolved(body: Mapping[str, Any], factors: Mapping[str, Levels]) -> dict[st
     found = dict(body)
     if "where" in found:
         found["where"] = where(found["where"])
-    for name in ("compare", "mean", "largest"):
+    for name in ("compare", "mean", "largest", "proportion"):
         if name in found:
             found[name] = {
                 part: [where(one) for one in value]

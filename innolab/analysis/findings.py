@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from innolab.analysis import censored, power, stats
+from innolab.analysis import acknowledged, censored, power, stats
 from innolab.analysis.claims import (
     Claim,
     Comparison,
     Holds,
     Largest,
+    Proportion,
     Published,
     published_value,
 )
@@ -120,6 +121,8 @@ def found(
         return None
     if isinstance(measure, Largest):
         return _by_largest(values, high, level)
+    if isinstance(measure, Proportion):
+        return _by_proportion(values[0], low, high, claimed, level)
     if measure.censored_by:
         known = runs.values(measure.censored_by, **sides[0])
         is_found = [bool(known[block]) for block in by_block[0]]
@@ -231,6 +234,20 @@ def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) ->
         f"{measured}, within the claim's at most {high:.4g}; a maximum has no interval, and up to "
         f"{unseen:.0%} of further runs of an arm may go above it (at {level:.3g})",
     )
+
+
+def _by_proportion(
+    values: Sequence[float], low: float, high: float, claimed: str, level: float
+) -> Finding:
+    """Judge the share of runs in which something happened, by an interval that is never too narrow.
+
+    Runs in which nothing happened do not show that it cannot: the interval says how often it may.
+    """
+    happened = sum(value > 0 for value in values)
+    interval = acknowledged.share(happened, len(values), level)
+    outcome, reason = decide(interval, low, high, claimed)
+    needs = None if outcome in DECIDED else "more blocks"
+    return Finding(interval, outcome, f"in {happened} of {len(values)} runs; {reason}", None, needs)
 
 
 def _by_censored(
