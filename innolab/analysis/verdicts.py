@@ -20,6 +20,7 @@ from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 
 _DIGITS = 6
+WhyLacking = Callable[[str, Where], str | None]
 
 
 class Verdict(BaseModel):
@@ -81,6 +82,7 @@ class _Judging:
     units: Mapping[str, str]
     doubts: Sequence[Doubt]
     missing_devices: Mapping[str, str]
+    why_lacking: WhyLacking
     failed_controls: Sequence[FailedControl]
     level: float
     looks: int
@@ -97,6 +99,7 @@ def verdicts(
     doubts: Sequence[Doubt] = (),
     unavailable: Mapping[str, str] | None = None,
     missing_devices: Mapping[str, str] | None = None,
+    why_lacking: WhyLacking = lambda _server, _at: None,
     failed_controls: Sequence[FailedControl] = (),
     level: float = stats.LEVEL,
     looks: int = 1,
@@ -109,11 +112,14 @@ def verdicts(
     declared : for each factor, the server variables that may differ between its levels
     units : the unit of each metric; one that begins with "share" says that it is a share
     unavailable, missing_devices : why builds and devices that were asked for did not run
+    why_lacking : takes a server and levels, and returns why it cannot have them, or None
     failed_controls : what makes the verdicts concerned withheld
     level : the coverage of every interval
     looks : how often the runs were judged, this time included
     """
-    by = _Judging(figures, units, doubts, missing_devices or {}, failed_controls, level, looks)
+    by = _Judging(
+        figures, units, doubts, missing_devices or {}, why_lacking, failed_controls, level, looks
+    )
     result = []
     for server in servers:
         of_server = runs.where(_on(server))
@@ -137,7 +143,7 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
         return _not_run(claim, server, str(claim.not_measured), by)
     found = findings.found(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
     if found is None:
-        return _not_run(claim, server, _why_nothing(claim, runs, by.missing_devices), by)
+        return _not_run(claim, server, _why_nothing(claim, server, runs, by), by)
     doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
     cares = [*(d.says for d in doubted if not d.bars), *([claim.care] if claim.care else [])]
     found = _withheld(_doubted(found, doubted), _concerned(by.failed_controls, claim, server, runs))
@@ -197,14 +203,16 @@ def _concerned(
     ]
 
 
-def _why_nothing(claim: Claim, runs: RunSet, missing: Mapping[str, str]) -> str:
+def _why_nothing(claim: Claim, server: str, runs: RunSet, by: _Judging) -> str:
     """Return why the runs support no verdict: a device not there, a failure, an invalid check."""
+    if why := next(filter(None, (by.why_lacking(server, side) for side in claim.sides)), None):
+        return why
     of = [run for side in claim.sides for run in runs.runs if _is_of(run, side, runs)]
     for run in of:
         if not run.valid:
             why = run.error or next(c.says for c in run.checks if c.result == "invalid")
             return f"too few valid runs of {arm_text(run)}: {why}"
-    for device, why in missing.items():
+    for device, why in by.missing_devices.items():
         if any(side.get("device") == device for side in claim.sides):
             return f"{device} did not run: {why}"
     if claim.absent:

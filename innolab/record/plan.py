@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
-from innolab.record.run import Factors
+from innolab.record.run import Factors, Level
 
 PLAN_FILE = "plan.json"
 
@@ -48,6 +48,7 @@ class Plan:
     blocks : after which blocks claims are judged; None in a plan of innolab 0.2 and older, which
         measured as many as its study's last
     twins : the arms that are measured twice in each block, by their levels
+    lacking : by build, factor and level, why a build cannot have that level
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -60,6 +61,13 @@ class Plan:
     missing_devices: dict[str, str] = field(default_factory=dict)
     blocks: Blocks | None = None
     twins: list[Factors] = field(default_factory=list)
+    lacking: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    def why_lacking(self, build: str, at: Mapping[str, Level]) -> str | None:
+        """Return why a build cannot have some levels, or None where it can."""
+        levels = self.lacking.get(build, {})
+        reasons = (levels.get(name, {}).get(str(level)) for name, level in at.items())
+        return next((reason for reason in reasons if reason), None)
 
     @classmethod
     def read(cls, folder: Path) -> "Plan":
@@ -92,6 +100,8 @@ class Plan:
         asking : the parameters that only ask of the results, and are no part
         """
         body = dict(self.__dict__)
+        if not self.lacking:
+            del body["lacking"]  # As plans had none, whose digests are registered.
         body["parameters"] = {n: v for n, v in self.parameters.items() if n not in asking}
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

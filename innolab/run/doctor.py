@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from innolab import studies
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.hosts import machine, observe, tools
+from innolab.hosts import machine, network, observe, tools
 from innolab.hosts.local import HERE
 from innolab.loads.trial import base_settings_file
 from innolab.storage import emulated
@@ -60,6 +60,10 @@ def _tools() -> Iterator[Finding]:
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:
         yield Finding("ok", "emulated devices", "can be made")
+    if why := network.why_impossible():
+        yield Finding("note", "networks of nodes", f"not here: {why}; some studies need them")
+    else:
+        yield Finding("ok", "networks of nodes", "can be made")
     if (machine.cache_folder() / "lab" / "lab.json").exists():
         yield Finding("ok", "lab", "raised")
     else:

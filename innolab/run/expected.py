@@ -156,7 +156,7 @@ def expected(
     looks = Look(blocks.first, _level(blocks.first, blocks)), Look(last, _level(last, blocks))
     claims = study.claims()
     measured = [claim for claim in claims if claim.measure]
-    arms = {build: [vars(arm) for arm in study.arms(parameters, build)] for build in chosen.builds}
+    arms = {build: [vars(arm) for arm in study.arms_of(chosen, build)] for build in chosen.builds}
     figures = study.published()
     rows = [
         _row(claim, build, looks, published_value(figures, claim), study.metrics, earlier)

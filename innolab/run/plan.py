@@ -28,6 +28,8 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     InputError
         Names what is missing on this host and what to do about it.
     """
+    if why := study.impossible():
+        raise InputError(f"{study.name} cannot run on this host: {why}.")
     cache = machine.cache_folder()
     machine.server_user()
     require_short_path(cache / datasets.WORK / "trial-00000")
@@ -42,14 +44,7 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
         )
     if len({b.id for b in usable}) < len(usable):
         raise InputError("The builds asked for are not all different; name each build once.")
-    for build in usable:
-        if absent := builds.lacks(build, frozenset(study.needed_variables)):
-            raise InputError(
-                f"{build.id} has no {' and no '.join(absent)}, which {study.name} varies, so it "
-                "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
-            )
-        if why := study.refuses(build):
-            raise InputError(f"{build.id} cannot run {study.name}: {why}.")
+    _require_able(study, usable)
     if not trial.base_settings_file(cache).exists():
         raise InputError(f"There is no {trial.base_settings_file(cache)} yet. Run: make setup")
     for name in study.tools:
@@ -73,7 +68,23 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
         missing_devices=missing_devices,
         blocks=study.looks(parameters),
         twins=[vars(study.twin(parameters, build.id)) for build in usable],
+        lacking={build.id: lack for build in usable if (lack := _lacking(study, build))},
     )
+
+
+def _lacking(study: Study, build: Build) -> dict[str, dict[str, str]]:
+    return {name: dict(levels) for name, levels in study.lacks(build).items() if levels}
+
+
+def _require_able(study: Study, usable: list[Build]) -> None:
+    for build in usable:
+        if absent := builds.lacks(build, frozenset(study.needed_variables)):
+            raise InputError(
+                f"{build.id} has no {' and no '.join(absent)}, which {study.name} varies, so it "
+                "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
+            )
+        if why := study.refuses(build):
+            raise InputError(f"{build.id} cannot run {study.name}: {why}.")
 
 
 def arrays_of(study: Study, parameters: Parameters) -> Arrays | None:

@@ -28,8 +28,8 @@ def needs(study: Study, parameters: Parameters) -> Needs:
     whole = recipe.size_bytes + study.grows_bytes(parameters)
     is_here = not devices or HOST in devices or bool(study.arrays(parameters))
     emulated = devices & profiles().keys()
-    # Those that are read stay, one for each build; that which is written has one place.
-    copies = len(parameters.builds) + (study.copies > 1)
+    # Those that are read stay, one for each build; those that are written have their places.
+    copies = len(parameters.builds) + study.copies - 1
     emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
     return Needs(
         memory_bytes=max(pools, default=0) + study.beside_bytes(parameters),

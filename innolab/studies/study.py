@@ -118,6 +118,8 @@ class Study:
     grows_bytes, beside_bytes : takes parameters; what a trial adds to the data on the disk, and
         what it needs of memory beside the pool
     refuses : takes a build and returns why it cannot run the study, or None
+    lacks : takes a build and returns the levels that it cannot have, by factor, with the reasons
+    impossible : returns why this host cannot run the study at all, or None
     revision : raised by hand whenever a change of the trial makes older runs incomparable
     upgrade : takes the body of a run of the older schema and returns it as of today's
     """
@@ -151,6 +153,8 @@ class Study:
     grows_bytes: Callable[[Any], int] = lambda _parameters: 0
     beside_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
     refuses: Callable[[Build], str | None] = lambda _build: None
+    lacks: Callable[[Build], Mapping[str, Mapping[str, str]]] = lambda _build: {}
+    impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     # Given by `studies.find`: a study's folder and its files say them.
@@ -231,6 +235,11 @@ class Study:
         fits = (arm for arm in arms if self.control.items() <= vars(arm).items())
         return next(fits, arms[0])
 
+    def arms_of(self, chosen: Plan, build: str) -> list[Arm]:
+        """Return every arm of a plan on one build: those that the build can have."""
+        arms = self.arms(self.check(chosen.parameters), build)
+        return [arm for arm in arms if chosen.why_lacking(build, vars(arm)) is None]
+
     def planned(self, chosen: Plan) -> list[Trial]:
         """Return all trials of a plan in the order of their running, up to its last block.
 
@@ -239,7 +248,7 @@ class Study:
         how far an earlier session came.
         """
         parameters = self.check(chosen.parameters)
-        arms = [(arm, False) for b in chosen.builds for arm in self.arms(parameters, b)]
+        arms = [(arm, False) for b in chosen.builds for arm in self.arms_of(chosen, b)]
         arms += [(Arm(**factors), True) for factors in chosen.twins]
         plot = self.whole_plot
         ordered = ordering.orders(
@@ -365,6 +374,7 @@ class Study:
             doubts=self.doubts,
             unavailable=chosen.unavailable,
             missing_devices=chosen.missing_devices,
+            why_lacking=chosen.why_lacking,
             failed_controls=failed_controls,
             level=level,
             looks=looks,
