@@ -131,7 +131,8 @@ class Heartbeat:
                 if step is None:
                     return found
                 at, number = step
-            found.append(Beat(committed, max(0.0, at - committed)))
+            # As it is recorded: what follows from a beat must follow from its record.
+            found.append(Beat(round(committed, 4), round(max(0.0, at - committed), 4)))
         return found
 
     def _await_last(self, stopped: float) -> None:

@@ -1,9 +1,12 @@
 """Windows of a load on a source and its replicas: what they gave, how far replicas fell back."""
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from innolab.analysis.consistency import Bound, exactly
 from innolab.loads import heartbeat, split
-from innolab.loads.heartbeat import Heartbeat
+from innolab.loads.heartbeat import Beat, Heartbeat
 from innolab.loads.split import Split
 from innolab.loads.sysbench import Load
 from innolab.loads.trial import Bench
@@ -51,18 +54,24 @@ def window(
     if not followed:
         return rates
     beats = {name: beating.beats(name) for name in followed}
+    within = {"write_share": load.write_share}
     for name, of in beats.items():
-        lag = [[round(beat.at_s, 2), round(beat.lag_s, 2)] for beat in of]
-        bench.note_row(
-            "beats", {"replica": name, "write_share": load.write_share, "at_s, lag_s": lag}
-        )
-    lags = [heartbeat.lag(of, window_s) for of in beats.values()]
+        noted = [beat._asdict() for beat in of]
+        bench.note_row("beats", {"replica": name, "within": within, "window_s": window_s,
+                                 "beats": noted})  # fmt: skip
     return {
         **rates,
-        "lag_s": max(lag.late_s for lag in lags),
-        "lag_growth": max(lag.growth for lag in lags),
+        **lags_of([heartbeat.lag(of, window_s) for of in beats.values()]),
         "transactions_behind": behind,
         "catch_up_s": max(beating.catch_up_s.get(name, CATCH_UP_S) for name in followed),
+    }
+
+
+def lags_of(lags: Sequence[heartbeat.Lag]) -> dict[str, float]:
+    """Return the metrics of the replica that is farthest behind."""
+    return {
+        "lag_s": max(lag.late_s for lag in lags),
+        "lag_growth": max(lag.growth for lag in lags),
     }
 
 
@@ -73,11 +82,34 @@ def rates_of(done: Load) -> dict[str, float]:
     servers for their names.
     """
     result = done.result
+    return _rates(result.transactions, result.writes, result.seconds)
+
+
+def _rates(statements: int, writes: int, seconds: float) -> dict[str, float]:
     return {
-        "statements_per_s": result.transactions / result.seconds,
-        "reads_per_s": (result.transactions - result.writes) / result.seconds,
-        "writes_per_s": result.writes / result.seconds,
+        "statements_per_s": statements / seconds,
+        "reads_per_s": (statements - writes) / seconds,
+        "writes_per_s": writes / seconds,
     }
+
+
+def evidence(run: Any, _series: Any) -> list[Bound]:
+    """Return the rates and lags of all windows of a run, by sysbench's counts and the beats."""
+    rates: dict[float, Counter[str]] = defaultdict(Counter)
+    lags: dict[float, list[heartbeat.Lag]] = defaultdict(list)
+    for row in run.conditions.get("loads", []):
+        found = _rates(row["statements"], row["writes"], row["seconds"])
+        rates[row["within"]["write_share"]].update(found)
+    for row in run.conditions.get("beats", []):
+        beats = [Beat(**beat) for beat in row["beats"]]
+        lags[row["within"]["write_share"]].append(heartbeat.lag(beats, row["window_s"]))
+    metrics = {share: {**of, **lags_of(lags[share])} if lags[share] else of
+               for share, of in rates.items()}  # fmt: skip
+    return [
+        exactly({"write_share": share}, name, value)
+        for share, of in metrics.items()
+        for name, value in of.items()
+    ]
 
 
 def note(bench: Bench, load: Split, done: Load, where: str = "") -> None:

@@ -1,0 +1,157 @@
+"""The study of replication: its arms and its model, a whole run, and what is left after kills."""
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import BIN, ROOT, Innolab, made_run
+
+from innolab import studies
+from innolab.analysis import findings
+from innolab.analysis.scaling import fitted
+from innolab.hosts import machine, network
+from innolab.mysql import replication
+from innolab.mysql.topology import star
+from innolab.record.runs import RunSet
+from innolab.storage import emulated
+from innolab.studies.replication.study import cases
+from innolab.studies.study import Trial
+
+STUDY = studies.find("replication")
+_NEEDS = network.why_impossible() or emulated.why_impossible()
+needs_root = pytest.mark.skipif(_NEEDS is not None, reason=f"needs more: {_NEEDS}")
+_KILLS = 60
+
+
+@pytest.mark.parametrize("effort", ["smoke", "quick", "reference"])
+def test_every_case_is_an_arm_and_none_is_there_twice(effort: str) -> None:
+    parameters = STUDY.check({"effort": effort})
+    arms = [tuple(vars(arm).values()) for arm in STUDY.arms(parameters, "any")]
+    assert len(set(arms)) == len(arms) == len(cases(effort, tuple(parameters.devices)))
+    assert STUDY.twin(parameters, "any").system == "spread"
+
+
+def test_a_source_alone_has_all_work_and_replicas_share_the_reads() -> None:
+    nodes = fitted(reads=100.0, writes=50.0, half=80.0)
+    assert nodes.statements_per_s(1, 0.0) == pytest.approx(100)
+    assert nodes.statements_per_s(0, 1.0) == pytest.approx(50)
+    assert nodes.statements_per_s(1, 0.5) == pytest.approx(80)
+    assert nodes.statements_per_s(8, 0.0) == pytest.approx(800)
+    many = [nodes.statements_per_s(n, 0.1) for n in (1, 4, 16, 1000)]
+    assert many == sorted(many) and many[-1] <= 500, "the source writes 50, a tenth of all"
+
+
+@pytest.mark.parametrize(
+    ("lost", "outcome"), [([0, 7, 0], "reproduced"), ([0, 0, 0], "inconclusive")]
+)
+def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
+    lost: list[int], outcome: str
+) -> None:
+    [claim] = [one for one in STUDY.claims() if one.id == "E5-kill"]
+    factors = {**claim.where, "server": "x"}
+    runs = [
+        made_run(STUDY, Trial(block, block, factors), observations=[{"lost": number}])
+        for block, number in enumerate(lost)
+    ]
+    assert claim.holds is not None
+    judged = findings.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.metrics, 0.95)
+    assert judged is not None and judged.outcome == outcome
+
+
+def test_a_shape_says_who_takes_writes() -> None:
+    shape = star(2, ["clients"])
+    assert [name for name in shape.servers if shape.takes_writes(name)] == ["source"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "number"), [("", 0), ("a:1", 1), ("a:1-3:7,b:2-5", 8), ("a:tag:1-2", 2)]
+)
+def test_transactions_are_counted_in_their_ids(ids: str, number: int) -> None:
+    assert replication.count(ids) == number
+
+
+@pytest.fixture
+def env() -> Iterator[dict[str, str]]:
+    """A cache of its own that shares the host's builds and datasets."""
+    place = Path(tempfile.mkdtemp(prefix="innolab-repl-", dir="/var/tmp"))
+    place.chmod(0o755)
+    for name in ("builds", "etc", "tools", "datasets"):
+        (place / name).symlink_to(machine.cache_folder() / name)
+    (place / "reports").mkdir()
+    yield {"INNOLAB_CACHE": str(place), "INNOLAB_REPORTS": str(place / "reports")}
+    shutil.rmtree(place)
+
+
+def _networks() -> set[str]:
+    """Return all networks that a process is in."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/ns/net"):
+        with contextlib.suppress(OSError):
+            found.add(str(entry.readlink()))
+    return found
+
+
+def _left(cache: str) -> list[str]:
+    """Return the processes that have to do with a cache."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if cache.encode() in (words := entry.read_bytes()):
+                found.append(words.replace(b"\0", b" ").decode(errors="replace")[:200])
+    return found
+
+
+@pytest.mark.integration
+@needs_root
+def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Innolab) -> None:
+    before = _networks()
+    done = innolab("run", "replication", "--scale", "smoke", **env)
+    assert done.returncode == 0, done.stderr
+    report = Path(done.stdout.splitlines()[-1]).parent
+    page = (report / "index.html").read_text()
+    assert "Four replicas read almost four times as much as one" in page
+    verified = innolab("verify", str(report), **env)
+    assert verified.returncode == 0, verified.stdout
+    assert _networks() == before
+    assert _left(env["INNOLAB_CACHE"]) == []
+
+
+@pytest.mark.integration
+@pytest.mark.thorough
+@needs_root
+def test_killed_at_any_moment_it_leaves_nothing_that_runs(env: dict[str, str]) -> None:
+    draw, before = random.Random(14), _networks()
+    words = [BIN / "innolab", "run", "replication", "--scale", "smoke", "-p", "replicates=40"]
+    for _ in range(_KILLS):
+        run = subprocess.Popen(
+            words, env={**os.environ, **env}, cwd=ROOT,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(draw.uniform(2.0, 20.0))
+        run.kill()
+        run.wait()
+        deadline = time.monotonic() + 10
+        while (_left(env["INNOLAB_CACHE"]) or _networks() != before) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
+        assert _left(env["INNOLAB_CACHE"]) == []
+        assert _networks() == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="drops root's rights, so it needs them")
+def test_without_root_it_says_what_it_needs(env: dict[str, str]) -> None:
+    words = ["setpriv", "--reuid=65534", "--clear-groups", str(BIN / "innolab"), "run"]
+    done = subprocess.run(
+        [*words, "replication", "--scale", "smoke"],
+        env={**os.environ, **env, "HOME": "/tmp"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "network namespaces need root" in done.stderr
