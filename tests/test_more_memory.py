@@ -57,7 +57,7 @@ def _left(env: dict[str, str]) -> list[str]:
         for path in Path("/sys/block").glob("loop*/loop/backing_file")
         if cache in path.read_text()
     ]
-    groups = [str(p) for p in Path("/sys/fs/cgroup").glob("*/innolab")]
+    groups = [str(p) for p in Path("/sys/fs/cgroup").glob("*/innolab*")]
     work = [str(p) for p in Path(cache).glob("innolab-work")]
     return [*mounts, *loops, *groups, *work, *map(str, _processes(cache))]
 

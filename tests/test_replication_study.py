@@ -8,15 +8,18 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from conftest import BIN, ROOT, Innolab, made_run
+from conftest import BIN, ROOT, Innolab, made_run, plan_of
 
 from innolab import studies
 from innolab.analysis import findings
 from innolab.analysis.scaling import fitted
 from innolab.hosts import machine, network
+from innolab.loads import replicated
 from innolab.mysql import replication
 from innolab.mysql.topology import star
 from innolab.record.runs import RunSet
@@ -63,6 +66,31 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
     assert claim.holds is not None
     judged = findings.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.metrics, 0.95)
     assert judged is not None and judged.outcome == outcome
+
+
+def test_what_a_build_lacks_is_left_out_and_its_verdicts_say_why() -> None:
+    whole = plan_of(STUDY, ["x"], effort="reference")
+    chosen = replace(whole, lacking={"x": {"commit": {"semi-sync": "x has none of it"}}})
+    assert {t.factors["commit"] for t in STUDY.planned(whole)} - {
+        t.factors["commit"] for t in STUDY.planned(chosen)
+    } == {"semi-sync"}
+    found = {one.claim: one for one in STUDY.look(chosen, RunSet([], {}, STUDY.within))}
+    assert found["H12-none-kill"].reason == "x has none of it"
+    assert "no run of the arms" in found["E3"].reason
+    # Plans were registered by their digests before there was such a thing.
+    assert whole.sha256() == replace(whole, lacking={}).sha256() != chosen.sha256()
+
+
+def test_rates_and_lags_follow_from_the_record() -> None:
+    beats = [{"at_s": t / 10, "lag_s": t / 20} for t in range(1, 40)]
+    load = {"within": {"write_share": 1.0}, "statements": 400, "writes": 300, "seconds": 4.0}
+    beat = {"within": {"write_share": 1.0}, "window_s": 4, "beats": beats}
+    run = SimpleNamespace(conditions={"loads": [load, load], "beats": [beat]})
+    bounds = {one.metric: (one.low + one.high) / 2 for one in replicated.evidence(run, None)}
+    assert bounds == pytest.approx(
+        {"statements_per_s": 200, "reads_per_s": 50, "writes_per_s": 150, "lag_s": 1.75,
+         "lag_growth": 0.5}, rel=1e-3,
+    )  # fmt: skip
 
 
 def test_a_shape_says_who_takes_writes() -> None:
