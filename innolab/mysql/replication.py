@@ -4,6 +4,7 @@ All positions are sets of global transaction ids, which both eras have (since 5.
 a transaction alike on every server.
 """
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,6 +20,9 @@ PORT = 3306
 USER = "innolab_replica"
 # What a replica's thread is when it works.
 _RUNS = "Yes"
+# Of the applier's state, in both eras.
+_READ_ALL = "has read all relay log"
+_LOOK_S = 0.05
 Format = Literal["ROW", "STATEMENT", "MIXED"]
 
 
@@ -204,6 +208,7 @@ class Status:
     receives, applies : whether its two threads work
     behind_s : its own word for how far it is behind; None where it cannot say
     received, applied : sets of global transaction ids
+    has_read_all : whether the applier waits for more than is in the relay log
     error : what stopped it; empty where nothing did
     """
 
@@ -212,6 +217,7 @@ class Status:
     behind_s: int | None
     received: str
     applied: str
+    has_read_all: bool
     error: str
 
 
@@ -237,6 +243,7 @@ def status(replica: Server) -> Status:
         behind_s=row[f"Seconds_Behind_{source}"],
         received=_one_line(row["Retrieved_Gtid_Set"]),
         applied=_one_line(row["Executed_Gtid_Set"]),
+        has_read_all=_READ_ALL in row[f"{role}_SQL_Running_State"],
         error=row["Last_SQL_Error"] or row["Last_IO_Error"],
     )
 
@@ -287,6 +294,8 @@ def wait_for(replica: Server, ids: str, limit_s: float) -> bool:
 def promote(replica: Server, limit_s: float) -> None:
     """Make a replica a source: apply all that it has received, follow nobody, take writes.
 
+    A transaction of which only a part was received is never applied.
+
     Raises
     ------
     InnolabError
@@ -294,18 +303,31 @@ def promote(replica: Server, limit_s: float) -> None:
     """
     words = dialect(replica.build)
     replica.query(f"STOP {words.replica} IO_THREAD")
-    received = status(replica).received
-    if received and not wait_for(replica, received, limit_s):
+    if not _has_applied_all(replica, limit_s):
         raise InnolabError(
-            f"{replica.build.id} has not applied within {limit_s:g} s what it had received, so "
-            "it was not made a source: transactions would be lost."
+            f"{replica.build.id} has not applied within {limit_s:g} s what it had received, so it "
+            f"was not made a source: transactions would be lost. {status(replica).error}".strip()
         )
-    _together(
-        replica,
-        f"STOP {words.replica}",
-        f"RESET {words.replica} ALL",
-        "SET GLOBAL read_only = OFF",
-    )
+    ends = [f"STOP {words.replica}", f"RESET {words.replica} ALL"]
+    writes = "SET GLOBAL read_only = OFF"
+    # Parallel appliers wait a minute for the rest of a transaction, which nobody will send: clients
+    # must not wait too.
+    _together(replica, *([*ends, writes] if words is _OLD else [writes, *ends]))
+
+
+def _has_applied_all(replica: Server, limit_s: float) -> bool:
+    """Wait until a replica that receives nothing more has applied all; return whether it has."""
+    if dialect(replica.build) is _NEW:
+        received = status(replica).received
+        return not received or wait_for(replica, received, limit_s)
+    # Old ones count the part of a transaction among the ids that they received: waiting for those
+    # would not end.
+    deadline = time.monotonic() + limit_s
+    while not (now := status(replica)).has_read_all:
+        if not now.applies or time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True
 
 
 def checksums(server: Server, schemas: Collection[str] = ()) -> Mapping[str, int]:
