@@ -200,7 +200,7 @@ _NOT_BEHAVIOUR = (
     "plugin_dir", "character_sets_dir", "lc_messages_dir", "build_id", "mysqlx_socket",
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory",
     "relay_log_info_file", "relay_log_basename",
-    "relay_log_index", "log_bin_basename", "secure_file_priv",
+    "relay_log_index", "log_bin_basename", "log_bin_index", "secure_file_priv",
 )  # fmt: skip
 
 
