@@ -32,7 +32,7 @@ def load_errors(evidence: Evidence) -> Finding:
     """Prevents transactions that failed from counting as fast ones."""
     wrong = [
         f"{load['errors']} errors and {load['reconnects']} reconnects ({load['label']})"
-        for load in evidence.conditions["loads"]
+        for load in evidence.conditions.get("loads", [])
         if load["errors"] or load["reconnects"]
     ]
     return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
