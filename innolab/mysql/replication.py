@@ -308,11 +308,14 @@ def promote(replica: Server, limit_s: float) -> None:
             f"{replica.build.id} has not applied within {limit_s:g} s what it had received, so it "
             f"was not made a source: transactions would be lost. {status(replica).error}".strip()
         )
-    ends = [f"STOP {words.replica}", f"RESET {words.replica} ALL"]
-    writes = "SET GLOBAL read_only = OFF"
-    # Parallel appliers wait a minute for the rest of a transaction, which nobody will send: clients
-    # must not wait too.
-    _together(replica, *([*ends, writes] if words is _OLD else [writes, *ends]))
+    # First, so that clients need not wait: parallel appliers wait a minute for the rest of a
+    # transaction, which nobody will send, before they stop.
+    _together(
+        replica,
+        "SET GLOBAL read_only = OFF",
+        f"STOP {words.replica}",
+        f"RESET {words.replica} ALL",
+    )
 
 
 def _has_applied_all(replica: Server, limit_s: float) -> bool:
