@@ -171,7 +171,8 @@ def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(na
     found = _expected(study, chosen, Earlier(name, made, runs, time_s))
     rows = {row.claim for row in found.rows}
     assert rows | {*found.not_measured, *found.not_planned} == {c.id for c in study.claims()}
-    assert sum(row.factors is not None for row in found.rows) > len(found.rows) / 2
+    # Shares, largest values and proportions have none.
+    assert sum(row.factors is not None for row in found.rows) > len(found.rows) / 3
     for row in found.rows:
         assert row.factors or row.reason, row
         assert row.power is None or 0 <= row.power <= 1
@@ -179,7 +180,10 @@ def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(na
     # What no stage claims is left out.
     whole_s = found.duration.until(blocks) + found.duration.after_s
     # A block in which arms had stopped took less than a whole one.
-    assert time_s["total"] <= 1.05 * (whole_s + time_s["rest"])
+    # What failed took its own time, which a plan does not foresee.
+    failed = [run.conditions["time_s"] for run in runs.runs if run.status != "complete"]
+    failed_s = sum(sum(stages.values()) for stages in failed)
+    assert time_s["total"] <= 1.05 * (whole_s + time_s["rest"]) + failed_s
     assert whole_s < 1.2 * time_s["total"]
 
 

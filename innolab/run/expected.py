@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from innolab.analysis import findings, power, sequential
-from innolab.analysis.claims import Claim, Largest, published_value
+from innolab.analysis.claims import Claim, Largest, Proportion, published_value
 from innolab.analysis.stats import LEVEL
 from innolab.base.errors import InnolabError
 from innolab.record.plan import Blocks, Plan
@@ -237,6 +237,8 @@ def _noise(
     """Return the noise of a claim in the first report that has it, or why none does."""
     if isinstance(claim.measure, Largest):
         return "a largest value has no interval"
+    if isinstance(claim.measure, Proportion):
+        return "the interval of a proportion follows from how often it happens"
     reason = _NO_ARMS
     for report in earlier:
         runs = report.runs.valid.where(lambda run: run.factors["server"] == server)
