@@ -68,7 +68,7 @@ _FAULTS: dict[str, tuple[str, Any]] = {
         "observations",
         [{**row, "cpu_s": 57.0} for row in made_observations()[:2]],
     ),
-    "witness as told": ("observations", [{"refused_present": 1}]),
+    "witness as told": ("observations", [*made_observations(), {"refused_present": 1}]),
     "pool not preloaded": ("variables", {"innodb_buffer_pool_load_at_startup": "ON"}),
     "cold": ("conditions", {"resident_pages_before_start": 1}),
     "effective settings": ("variables", {"innodb_buffer_pool_size": "5"}),
