@@ -232,7 +232,7 @@ def test_the_address_moves_with_the_source_and_clients_go_on(
             for one in (old, other):
                 # What one of them alone has is lost, and keeps it from following.
                 has_more = replication.missing(source, replication.executed(one), ids)
-                assert failover.rejoined(source, one) is not bool(has_more)
+                assert failover.rejoined(source, one) == (not has_more)
 
 
 def test_semi_synchronous_commits_wait_for_a_replica_and_fall_back(
@@ -246,10 +246,12 @@ def test_semi_synchronous_commits_wait_for_a_replica_and_fall_back(
         raised.source.query("CREATE DATABASE shop")
         raised.source.query("CREATE TABLE shop.orders (id INT PRIMARY KEY)")
         assert raised.wait_until_equal(20) == []
+        assert replication.semi_sync_clients(raised.source) == 1
         assert _committing_s(raised, 1) < 0.5
         made.cut("replica1")
         assert 0.9 < _committing_s(raised, 2) < 5, "it waits for its time"
         assert _committing_s(raised, 3) < 0.5, "then it waits no longer"
+        assert replication.semi_sync_clients(raised.source) == 0
 
 
 def _committing_s(raised: Topology, row: int) -> float:

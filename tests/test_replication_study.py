@@ -18,6 +18,7 @@ from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from innolab import studies
 from innolab.analysis import findings
 from innolab.analysis.scaling import fitted
+from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
 from innolab.loads import replicated
 from innolab.mysql import replication
@@ -134,6 +135,29 @@ def _left(cache: str) -> list[str]:
             if cache.encode() in (words := entry.read_bytes()):
                 found.append(words.replace(b"\0", b" ").decode(errors="replace")[:200])
     return found
+
+
+@pytest.mark.integration
+@needs_root
+def test_a_cut_of_power_loses_what_nobody_synced_and_nothing_else(folder: Path) -> None:
+    with machine.measuring_alone():
+        disk = emulated.raise_disk(folder / "disk", 400 * 1024**2)
+        try:
+            (disk.data / "synced").write_text("kept")
+            subprocess.run(["sync", "--file-system", disk.data], check=True)
+            (disk.data / "late").write_text("lost")
+            disk.lose_power()
+            with pytest.raises(OSError, match="Input/output error"):
+                (disk.data / "more").write_text("no")
+            disk.mount_again()
+            assert (disk.data / "synced").read_text() == "kept"
+            assert not (disk.data / "late").exists()
+            # A disk that was only unmounted is no disk that lost its power.
+            (disk.data / "not-synced").write_text("kept")
+            with pytest.raises(InnolabError, match="no power was cut"):
+                disk.mount_again()
+        finally:
+            emulated.lower_disk(folder / "disk")
 
 
 @pytest.mark.integration

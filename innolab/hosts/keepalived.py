@@ -1,7 +1,8 @@
 """keepalived on the nodes of a network: the address of the source moves by itself (VRRP).
 
-A node whose server does not answer, or that hears nothing of the others, is no candidate or makes
-itself the holder: two nodes that do not hear each other both hold the address.
+A node whose server does not answer is no candidate. One that hears of no holder makes itself one,
+so two nodes that do not hear each other both hold the address; once they do, the one of higher
+priority keeps it, which may be the old source.
 """
 
 from pathlib import Path

@@ -51,11 +51,9 @@ def why_impossible() -> str | None:
     if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
         return f"{', '.join(missing)} of iproute2 or util-linux is missing"
     tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
-    return (
-        f"this kernel gives no network namespaces ({tried.stderr.strip()})"
-        if (tried.returncode)
-        else None
-    )
+    if tried.returncode:
+        return f"this kernel gives no network namespaces ({tried.stderr.strip()})"
+    return None
 
 
 class _Namespace:

@@ -70,8 +70,8 @@ def prepare(source: Server, schema: str = SCHEMA) -> None:
 class Heartbeat:
     """Beats between entering and leaving; then `beats` says what each replica saw when.
 
-    Leaving waits up to `patience_s` until the last beat has arrived everywhere, which is how long
-    the replicas take to catch up.
+    Leaving waits until the last beat has arrived everywhere, which is how long the replicas take to
+    catch up; InnolabError where that is longer than `patience_s`.
     """
 
     def __init__(
@@ -145,6 +145,10 @@ class Heartbeat:
                     self.catch_up_s[name] = max(0.0, self._began + at_s - stopped)
                     waiting.discard(name)
             time.sleep(_LOOK_S)
+        if waiting and not self._faults:
+            # Without their last commits the lag would be that of the first ones alone.
+            late = ", ".join(sorted(waiting))
+            self._faults.append(f"{late} did not catch up within {self._patience_s:g} s")
 
     def _guarded(self, what: Callable[..., None], *args: str) -> None:
         from mysql.connector import Error

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Load
-from innolab.loads.sysbench_output import parse
 from innolab.mysql.server import Server
 
 _SCRIPT = Path(__file__).with_name("split.lua")
-_GRACE_S = 120
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,6 @@ def run(source: Server, replicas: Sequence[Server], load: Split, duration_s: int
         f"--table_size={load.rows}",
         f"--replicas={len(replicas)}",
         f"--write_share={load.write_share}",
-        f"--time={duration_s}",
-        "--events=0",
-        "--report-interval=1",
-        "--percentile=99",
-        "--histogram=on",
-        "run",
+        *sysbench.timed(duration_s),
     ]  # fmt: skip
-    done = sysbench.ended(source, words, duration_s + _GRACE_S)
-    return Load(parse(done.stdout), done.cpu_s)
+    return sysbench.load(source, words, duration_s)

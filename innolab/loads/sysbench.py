@@ -110,15 +110,21 @@ def run(server: Server, workload: Workload, duration_s: int) -> Load:
     InnolabError
         Where sysbench or the server dies, or refuses a connection; quotes the one that did.
     """
-    options = (f"--time={duration_s}", "--events=0", "--report-interval=1", "--percentile=99",
-               "--histogram=on", "run")  # fmt: skip
-    return _run(server, workload, argv(workload, server, *options), duration_s)
+    words = argv(workload, server, *timed(duration_s))
+    return load(server, words, duration_s, INNOLAB_OLTP=SCRIPTS[workload.load])
+
+
+def timed(duration_s: int) -> list[str]:
+    """Return the words of a run of some seconds, whatever its script."""
+    return [f"--time={duration_s}", "--events=0", "--report-interval=1", "--percentile=99",
+            "--histogram=on", "run"]  # fmt: skip
 
 
 def warm_up(server: Server, workload: Workload, transactions: int, limit_s: int) -> Load:
     """Run a workload for a number of transactions or some seconds, whichever ends first."""
     options = (f"--time={limit_s}", f"--events={transactions}", "--histogram=on", "run")
-    return _run(server, workload, argv(workload, server, *options), limit_s)
+    words = argv(workload, server, *options)
+    return load(server, words, limit_s, INNOLAB_OLTP=SCRIPTS[workload.load])
 
 
 def prepare(server: Server, workload: Workload) -> None:
@@ -132,8 +138,9 @@ def prepare(server: Server, workload: Workload) -> None:
     ended(server, argv(workload, server, "prepare"), None)
 
 
-def _run(server: Server, workload: Workload, words: list[str], duration_s: float) -> Load:
-    done = ended(server, words, duration_s + _GRACE_S, INNOLAB_OLTP=SCRIPTS[workload.load])
+def load(server: Server, words: list[str], duration_s: float, **env: str) -> Load:
+    """Run the words of a load and return what it gave; raises as `ended`."""
+    done = ended(server, words, duration_s + _GRACE_S, **env)
     return Load(parse(done.stdout), done.cpu_s)
 
 

@@ -19,7 +19,6 @@ _INTERVAL = re.compile(
 )
 _BUCKET = re.compile(r"^ +([\d.]+) \|[* ]* +(\d+)$", re.MULTILINE)
 _TOTALS = {
-    "reads": r"^ +read: +(\d+)",
     "writes": r"^ +write: +(\d+)",
     "transactions": r"^ +transactions: +(\d+)",
     "queries": r"^ +queries: +(\d+)",
@@ -44,10 +43,9 @@ class Interval(NamedTuple):
 class Result(NamedTuple):
     """A whole run. Percentiles are of service times, in milliseconds, by their number.
 
-    `reads` and `writes` are the statements of each kind among the queries.
+    `writes` are the statements that write among the queries.
     """
 
-    reads: int
     writes: int
     transactions: int
     queries: int

@@ -152,6 +152,14 @@ def semi_sync(*, on: bool, timeout_ms: int = 10_000, wait_for: int = 1) -> dict[
     }
 
 
+def semi_sync_clients(source: Server) -> int:
+    """Return how many replicas a source's commits wait for now; 0 where it has no semi-sync on."""
+    role = dialect(source.build).source.lower()
+    found = source.status()
+    on = found.get(f"Rpl_semi_sync_{role}_status") == "ON"
+    return int(found[f"Rpl_semi_sync_{role}_clients"]) if on else 0
+
+
 def appliers(number: int) -> dict[str, Any]:
     """Return the variables of the threads that apply what a replica has received."""
     return {

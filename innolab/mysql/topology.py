@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from innolab.base.errors import InnolabError
 from innolab.hosts.network import Node
 from innolab.mysql import replication
 from innolab.mysql.builds import Build
@@ -158,6 +159,18 @@ class Topology:
             for name, replica in self.replicas.items()
             if not replication.wait_for(replica, ids, limit_s)
         ]
+
+    def require_equal(self, limit_s: float) -> None:
+        """Wait until all replicas have what the source has now.
+
+        Raises
+        ------
+        InnolabError
+            Names those that have not in time: what follows would be measured on their backlog.
+        """
+        if behind := self.wait_until_equal(limit_s):
+            names = ", ".join(behind)
+            raise InnolabError(f"{names} did not come to what the source has in {limit_s:g} s.")
 
     def transactions_behind(self) -> int:
         """Return how many of the source's transactions the slowest replica has not applied."""

@@ -79,12 +79,15 @@ class EmulatedDisk:
     def lose_power(self) -> None:
         """Lose all that no program had synced, as when the power is cut; then `mount_again`.
 
+        Nothing may write meanwhile. A file that is not synced is left for `mount_again` to miss.
+
         References
         ----------
         xfs_io(8), `shutdown` without -f: neither data in the page cache nor the file system's own
         log in memory reaches the device.
         """
         folder = os.open(self.data, os.O_RDONLY)
+        self._unsynced.write_text("lost")
         try:
             fcntl.ioctl(folder, _XFS_IOC_GOINGDOWN, struct.pack("I", _WITHOUT_LOG_FLUSH))
         finally:
@@ -96,12 +99,20 @@ class EmulatedDisk:
         Raises
         ------
         InnolabError
-            Where something still holds it open, or it cannot be mounted.
+            Where something still holds it open, it cannot be mounted, or kept what nobody had
+            synced: no power was cut then.
         """
         asked: Words = ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", self.data]
         node = HERE.must(asked, what="Asking for the emulated disk's device").strip()
         HERE.must(["umount", self.data], what="Unmounting the emulated disk")
         HERE.must(["mount", "-t", "xfs", node, self.data], what="Mounting the emulated disk")
+        if self._unsynced.exists():
+            self._unsynced.unlink()
+            raise InnolabError("The emulated disk kept what nobody had synced: no power was cut.")
+
+    @property
+    def _unsynced(self) -> Path:
+        return self.data / "not-synced"
 
     @contextmanager
     def limited(self, profile: Profile) -> Iterator[None]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from innolab.analysis import acknowledged
-from innolab.base.errors import InnolabError
 from innolab.hosts.local import HERE
 from innolab.hosts.network import VIRTUAL, Network
 from innolab.loads import witness
@@ -99,11 +98,9 @@ def schema_change(bench: Bench, _arm: Arm, asked: dict[str, Any]) -> Iterator[Ob
                 witness.widen(replica)
             raised.source.query("SET GLOBAL read_only = ON")
             broken_s = time.monotonic()
-            behind = raised.wait_until_equal(_FOLLOW_WITHIN_S)
+            raised.require_equal(_FOLLOW_WITHIN_S)
             new = guarded.move(reaches_old=True)
             time.sleep(AFTER_S.of(bench.parameters))
-        if behind:
-            raise InnolabError(f"{', '.join(behind)} did not catch up after the change.")
         fates = _fates(bench, raised, (new, new), log, broken_s)
         yield {"commits_per_s": rate, **fates}
 
@@ -124,6 +121,7 @@ def _guarded(
                 guarded = stack.enter_context(Failover(raised, bench.place, by_hand=by_hand))
             with bench.clock.stage("warm-up"):
                 _prepare(raised)
+                _require_semi_sync(raised, asked)
             yield raised, network, guarded
         finally:
             with bench.clock.stage("start/stop"):
@@ -132,8 +130,18 @@ def _guarded(
 
 def _prepare(raised: Topology) -> None:
     witness.prepare(raised.source)
-    if behind := raised.wait_until_equal(_FOLLOW_WITHIN_S):
-        raise InnolabError(f"{', '.join(behind)} did not follow the source.")
+    raised.require_equal(_FOLLOW_WITHIN_S)
+
+
+def _require_semi_sync(raised: Topology, asked: dict[str, Any]) -> None:
+    """Prevent commits that wait for nobody from passing for such that wait for replicas."""
+    on = "ON" in (asked[f"loose_rpl_semi_sync_{source}_enabled"] for source in ("source", "master"))
+    expected = len(raised.replicas) if on else 0
+    failover.await_that(
+        lambda: replication.semi_sync_clients(raised.source) == expected,
+        _FOLLOW_WITHIN_S,
+        f"There were not {expected} replicas that the source's commits wait for",
+    )
 
 
 def _clients(network: Network, address: str, log: Path) -> witness.Witness:

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from innolab.base.errors import InnolabError
 from innolab.loads import heartbeat, oltp, replicated, split
 from innolab.loads.split import Split
 from innolab.loads.sysbench import Load
@@ -64,8 +63,7 @@ def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Sp
     """Fill all pools, make what the heartbeat writes to, and return the load without writes."""
     with bench.clock.stage("warm-up"):
         heartbeat.prepare(raised.source, schema)
-        if behind := raised.wait_until_equal(replicated.CATCH_UP_S):
-            raise InnolabError(f"{', '.join(behind)} did not follow the source.")
+        raised.require_equal(replicated.CATCH_UP_S)
         for server in raised.servers.values():
             oltp.fill(server, "read_only")
     return Split(bench.dataset_facts["rows"], bench.parameters.threads, 0.0, bench.seed)
