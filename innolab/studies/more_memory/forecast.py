@@ -28,7 +28,7 @@ class Forecast:
     """A fitted model of one server and load, and how it does on each arm.
 
     `arms` has columns server, load, device, distribution, pool_ratio, tps, `log_error`, which is
-    ln(modelled / measured), `fitted` and `held_out`. In memory nothing is predicted.
+    ln(modelled / measured), `fitted` and `held_out`: all others but that of the ceiling.
     """
 
     server: str
@@ -104,7 +104,7 @@ def _forecast(arms: pd.DataFrame, fit: Callable[..., Model], threads: int) -> Fo
     of = arms.reset_index(drop=True).drop(columns="point")
     of["log_error"] = queueing.errors(model, list(arms.point))
     of["fitted"] = arms.index.isin(fitted)
-    of["held_out"] = (of.pool_ratio < 1) & ~of.fitted
+    of["held_out"] = ~arms.index.isin([*fitted, ceiling])
     return Forecast(of.server[0], of.load[0], model, of)
 
 

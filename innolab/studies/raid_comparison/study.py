@@ -49,9 +49,10 @@ ARRAYS = {
 OPTIONS = {"read_only": ("--skip_trx=on",), "read_write": ("--index_updates=2",)}
 THREADS = ByScale([10], [10, 100], [1, 5, 10, 15, 20, 30, 100])
 # Whole seconds, which is what sysbench counts in.
-WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 4, 30), ByEffort(2, 12, 180), ByScale(1, 2, 30)
-STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 5), ByEffort(1, 6, 120)
-LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 5), ByEffort(2, 16, 120)
+# A window of many threads on few disks takes its cap: a minute for twenty transactions each.
+WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 4, 10), ByEffort(2, 12, 60), ByScale(1, 2, 30)
+STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 2), ByEffort(1, 6, 12)
+LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 2), ByEffort(2, 16, 16)
 
 
 def _each_once(threads: list[int]) -> list[int]:
@@ -101,8 +102,8 @@ def keep(parameters: RaidParameters, arm: Arm) -> bool:
     if arm.device == HOST:
         return uniform and arm.pool == "12G"
     # Hot data in memory is what D4 speaks of; on two alone, as it needs the most time to settle.
-    d4 = [(array, "read_only", "8G") for array in ("raid1-2", "raid10-4")]
-    return uniform or (arm.device, arm.load, arm.pool) in d4 or parameters.scale == "paper"
+    d4 = arm.device in ("raid1-2", "raid10-4") and arm.pool == "8G"
+    return uniform or d4 or parameters.scale == "paper"
 
 
 def settings(parameters: RaidParameters, arm: Arm, facts: Facts) -> dict[str, Any]:
