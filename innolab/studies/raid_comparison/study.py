@@ -102,8 +102,8 @@ def keep(parameters: RaidParameters, arm: Arm) -> bool:
     if arm.device == HOST:
         return uniform and arm.pool == "12G"
     # Hot data in memory is what D4 speaks of; on two alone, as it needs the most time to settle.
-    d4 = arm.device in ("raid1-2", "raid10-4") and arm.pool == "8G"
-    return uniform or d4 or parameters.scale == "paper"
+    d4 = [(array, "read_only", "8G") for array in ("raid1-2", "raid10-4")]
+    return uniform or (arm.device, arm.load, arm.pool) in d4 or parameters.scale == "paper"
 
 
 def settings(parameters: RaidParameters, arm: Arm, facts: Facts) -> dict[str, Any]:
