@@ -1,18 +1,19 @@
 """Device profiles, what faults a calibration shows, and the limits that the kernel is asked for."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from innolab.base.errors import InnolabError
-from innolab.storage import emulated, fio, profiles
+from innolab.storage import emulated, fio, load, profiles
 from innolab.storage.profiles import Calibration
 
 _RAID = profiles.profiles()["raid10-8x15k"]
 
 
 def test_bandwidth_caps_the_pages_of_a_profile() -> None:
-    found = {name: p.pages_per_s("read") for name, p in profiles.profiles().items()}
+    found = {name: p.pages_per_s("read") for name, p in profiles.limited().items()}
     assert found["raid10-8x15k"] == 1600
     assert found["x25-e"] == pytest.approx(250e6 / 16384)
     assert found["fusionio-320"] == pytest.approx(700e6 / 16384)
@@ -38,19 +39,28 @@ def test_each_fault_is_named(found: Calibration, word: str) -> None:
 
 
 def test_fios_words_ask_for_pages_past_the_cache() -> None:
-    words = fio.argv("/x/fio", Path("/x/file"), 64, 1.0, 8)
+    words = fio.argv("/x/fio", Path("/x/file"), 64, load.calibrating(8), 1.0, 0.3)
     assert {"/x/fio", "--bs=16384", "--direct=1", "--filename=/x/file"} <= set(words)
+    assert {"--rw=randread", "--rw=randwrite", "--rw=randrw", "--rwmixread=70"} <= set(words)
 
 
 def test_fios_answer_is_read_and_nonsense_refused() -> None:
-    jobs = ",".join(
-        f'{{"jobname": "{kind}", "read": {{"iops": {i}.0}}, "write": {{"iops": 1.0}}}}'
-        for i, kind in enumerate(fio.KINDS)
-    )
-    assert fio.parse(f'note: warming up\n{{"jobs": [{jobs}]}}') == Calibration(1, 2, 3, 4)
+    latencies = {"mean": 2000.0, "percentile": {"50.000000": 1000, "99.000000": 5000}}
+    loads = load.calibrating(8)
+    jobs = [
+        {
+            "jobname": kind,
+            "read": {"iops": float(i), "total_ios": i, "clat_ns": latencies},
+            "write": {"iops": 1.0, "total_ios": 1, "clat_ns": latencies},
+        }
+        for i, kind in enumerate(loads)
+    ]
+    found = fio.parse(f"note: warming up\n{json.dumps({'jobs': jobs})}", loads)
+    assert fio.calibration(found) == Calibration(1, 2, 3, 4)
+    assert found["read"] == load.Outcome(1.0, 1, 2e-6, 1e-6, 5e-6)
     for text in ("", "fio: killed", '{"jobs": []}'):
         with pytest.raises(InnolabError, match="fio gave no result"):
-            fio.parse(text)
+            fio.parse(text, loads)
 
 
 def _disk(cgroup: Path, controller: str) -> emulated.EmulatedDisk:

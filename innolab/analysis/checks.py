@@ -9,7 +9,7 @@ from typing import Any
 from innolab.analysis import window_checks
 from innolab.analysis.evidence import Check, Evidence, Finding, graded
 from innolab.record import run
-from innolab.storage import profiles, raid
+from innolab.storage import fidelity, profiles, raid
 
 STEAL_WARN, STEAL_INVALID = 0.02, 0.20
 OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
@@ -103,11 +103,21 @@ def _device(evidence: Evidence) -> Finding:
     device = evidence.conditions["device"]
     if device["name"] == profiles.HOST:
         return "ok", "the host's own disk, as it is"
+    if "fidelity" in device:
+        return _timed_device(device)
     found = profiles.Calibration(**device["calibration"])
     profile = profiles.profiles()[device["name"]]
     if wrong := profiles.faults(profile, found):
         return "invalid", f"fio got {', '.join(wrong)} from {profile.name}"
     return "ok", f"fio found each device within {profiles.TOLERANCE:.0%} of its profile"
+
+
+def _timed_device(device: Mapping[str, Any]) -> Finding:
+    if wrong := fidelity.faults(device["fidelity"]):
+        return "invalid", f"fio got {', '.join(wrong)} from {device['name']}"
+    says = f"fio found {device['name']} within {profiles.TIMED_TOLERANCE:.0%} of its model"
+    unjudged = [row["load"] for row in device["fidelity"] if not row["judged"]]
+    return "ok", says + (f"; not judged: {', '.join(unjudged)}" if unjudged else "")
 
 
 def _array(evidence: Evidence) -> Finding:

@@ -286,7 +286,8 @@ class Bench:
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
-        meters = [usage.Meter(host, lambda: usage.known_cpu_s(servers))]
+        site = self.site
+        meters = [usage.Meter(host, lambda: usage.known_cpu_s(servers) + site.emulation_cpu_s())]
         if host.emulator is not None:
             meters.append(usage.Meter(HERE, lambda: usage.emulation_cpu_s(host)))
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)

@@ -15,7 +15,7 @@ from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result, Run, arm_text
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
-from innolab.storage.profiles import Calibration, profiles
+from innolab.storage.profiles import Calibration, Profile, profiles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -331,23 +331,27 @@ def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
 
 def _device(facts: Mapping[str, Any]) -> dict[str, str]:
     found, profile = Calibration(**facts["calibration"]), profiles().get(facts["name"])
-    wanted: dict[str, float] = {}
-    if profile is not None:
-        wanted = {
-            "read_per_s": profile.pages_per_s("read"),
-            "write_per_s": profile.pages_per_s("write"),
-            "mixed_per_s": profile.mixed_pages_per_s(),
-        }
+    timed = {f"{row['load']}_per_s": row for row in facts.get("fidelity", []) if row["judged"]}
+    wanted = {name: row["modelled_per_s"] for name, row in timed.items()}
+    if profile is not None and profile.times is None:
+        wanted = profile.expected()
     titles = ("reads", "writes", "7 reads to 3 writes", "synced writes")
     return {
         "device": facts["name"],
-        "kind": f"emulated, on {facts['emulated']['backing']}" if profile else "as it is",
+        "kind": _kind(profile, facts),
         **{
             title: f"{value:,.0f}" + (f" of {wanted[name]:,.0f}" if name in wanted else "")
             for title, (name, value) in zip(titles, found._asdict().items(), strict=True)
         },
         "source": profile.source if profile else "this host",
     }
+
+
+def _kind(profile: Profile | None, facts: Mapping[str, Any]) -> str:
+    if profile is None:
+        return "as it is"
+    by = "emulated" if profile.times is None else "emulated by service times"
+    return f"{by}, on {facts['emulated']['backing']}"
 
 
 def checks(runs: RunSet, names: Sequence[str], differing: Sequence[str]) -> Table:

@@ -11,7 +11,7 @@ from innolab.base.units import bytes_text
 from innolab.hosts import machine, network, observe, tools
 from innolab.hosts.local import HERE
 from innolab.loads.trial import base_settings_file
-from innolab.storage import emulated
+from innolab.storage import emulated, model_disk
 
 _ROOM_BYTES = 10 * 1024**3
 
@@ -60,6 +60,10 @@ def _tools() -> Iterator[Finding]:
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:
         yield Finding("ok", "emulated devices", "can be made")
+    if why := emulated.why_impossible() or model_disk.why_impossible():
+        yield Finding("note", "devices with service times", f"not here: {why}")
+    else:
+        yield Finding("ok", "devices with service times", "can be made")
     if why := network.why_impossible():
         yield Finding("note", "networks of nodes", f"not here: {why}; some studies need them")
     else:

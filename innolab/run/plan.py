@@ -12,9 +12,9 @@ from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build, Unavailable
 from innolab.mysql.server import require_short_path
 from innolab.record.plan import Plan
-from innolab.storage import arrays, emulated
+from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
-from innolab.storage.profiles import HOST
+from innolab.storage.profiles import HOST, profiles
 from innolab.studies.needs import needs
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
@@ -111,23 +111,33 @@ def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, d
     """Return the parameters without the devices that are not possible here, and why."""
     real = study.arrays(parameters)
     wanted = [name for name in study.devices(parameters) if name not in real]
-    why = emulated.why_impossible()
-    asked = [name for name in wanted if name != HOST]
-    if why is None or not asked:
+    reasons = {name: why for name in wanted if (why := _why_not(name))}
+    if not reasons:
         return parameters, {}
-    if HOST not in wanted:
+    left = [name for name in wanted if name not in reasons]
+    if not left:
+        names, whys = ", ".join(reasons), " ".join(dict.fromkeys(reasons.values()))
         raise InputError(
-            f"{', '.join(asked)} cannot be emulated here: {why}. Run it as root, or on the "
+            f"{names} cannot be emulated here: {whys}. Run it as root, or on the "
             f"host's own disk with -p devices={HOST}."
         )
-    return parameters.model_copy(update={"devices": [HOST]}), dict.fromkeys(asked, why)
+    return parameters.model_copy(update={"devices": left}), reasons
+
+
+def _why_not(device: str) -> str | None:
+    """Return why a device cannot be made here, or None where it can or is the host's own disk."""
+    if device == HOST:
+        return None
+    timed = profiles()[device].times is not None
+    return emulated.why_impossible() or (model_disk.why_impossible() if timed else None)
 
 
 def _require_room(study: Study, parameters: Parameters, usable: list[Build], cache: Path) -> None:
     wanted = needs(study, parameters)
     memory = observe.memory_bytes(HERE)["available"]
-    in_memory = emulated.backing(wanted.emulated_bytes) == "memory"
-    needed_memory = wanted.memory_bytes + (wanted.emulated_bytes if in_memory else 0)
+    disks_bytes = wanted.emulated_bytes * wanted.emulated_disks
+    in_memory = emulated.backing(disks_bytes) == "memory"
+    needed_memory = wanted.memory_bytes + (disks_bytes if in_memory else 0)
     if needed_memory > memory:
         raise InputError(
             f"The largest server of {study.name} needs {bytes_text(needed_memory)} of memory "
@@ -136,5 +146,5 @@ def _require_room(study: Study, parameters: Parameters, usable: list[Build], cac
     recipe = study.dataset(parameters)
     prepared = sum(datasets.has(recipe, build, cache) for build in usable)
     needed = wanted.disk_bytes_per_build * len(usable) - recipe.size_bytes * prepared
-    needed += 0 if in_memory else wanted.emulated_bytes
+    needed += 0 if in_memory else disks_bytes
     datasets.require_disk(cache, needed)

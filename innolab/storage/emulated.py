@@ -1,6 +1,8 @@
-"""A disk made of a file, whose speed the kernel's block-io controller limits. Needs root.
+"""A disk made of a file, whose speed is that of a profile. Needs root.
 
-The playbook emulated_disk makes it and takes it away; here its limits are set and read back.
+The kernel's block-io controller holds it to limits, or the program model_disk serves its file with
+service times. The playbook emulated_disk makes it and takes it away; here its speed is set and read
+back.
 """
 
 import fcntl
@@ -8,7 +10,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,18 @@ from innolab.hosts import machine, observe, tools
 from innolab.hosts.base import Words
 from innolab.hosts.local import HERE
 from innolab.hosts.playbooks import PlaybookError, play
+from innolab.storage import fio, model_disk
+from innolab.storage.load import Load
+from innolab.storage.model_disk import Model
 from innolab.storage.profiles import Profile
 
 _RECORD = "disk.json"
 # Of the available memory: the rest is for the server, its pool and the page cache.
 _MEMORY_SHARE = 0.4
+# A group each, so that taking one disk down leaves the processes on the other alone.
+_GROUPS = {False: "innolab", True: "innolab-timed"}
+# How long the way to the program is measured.
+_PATH_S = 1.0
 # linux/fs/xfs/libxfs/xfs_fs.h: _IOR('X', 125, __u32), and XFS_FSOP_GOING_FLAGS_NOLOGFLUSH.
 _XFS_IOC_GOINGDOWN, _WITHOUT_LOG_FLUSH = 0x8004587D, 2
 
@@ -61,6 +70,7 @@ class EmulatedDisk:
     cgroup : the control group's folder
     controller : "v1" or "v2", the generation of control groups
     facts : what a report says of it
+    model : the program that serves it, where it has service times
     """
 
     device: str
@@ -68,9 +78,30 @@ class EmulatedDisk:
     cgroup: Path
     controller: str
     facts: dict[str, Any]
+    model: Model | None = None
+
+    @property
+    def path_s(self) -> float:
+        """Return how long the way to the program that serves it takes, 0 where there is none."""
+        return self.model.path_s if self.model else 0.0
+
+    def is_there(self) -> bool:
+        """Return whether it can be used: the program that serves it may have ended."""
+        return self.model is None or self.model.is_served()
 
     def of_node(self, name: str) -> "EmulatedDisk":
-        """Return the same disk with a control group of its own, which is limited by itself."""
+        """Return the same disk with a control group of its own, which is limited by itself.
+
+        Raises
+        ------
+        InnolabError
+            Where it has service times: one set of arms cannot be several disks.
+        """
+        if self.model is not None:
+            raise InnolabError(
+                "A disk of service times cannot be divided between servers; name devices that are "
+                "emulated by limits."
+            )
         # Beside the disk's own: in the second generation a group with processes has none below it.
         group = self.cgroup.with_name(f"{self.cgroup.name}.{name}")
         group.mkdir(exist_ok=True)
@@ -121,8 +152,19 @@ class EmulatedDisk:
         Raises
         ------
         InnolabError
-            Where the kernel does not take the limits.
+            Where the kernel does not take the limits, or the program that serves the disk does not
+            take its service times or no longer has them at the end.
         """
+        if self.model is not None:
+            self.model.become(profile.times)
+            try:
+                yield
+                self.model.require(profile.times)
+            finally:
+                # One that has ended has said so above, or is what the block failed of.
+                with suppress(InnolabError):
+                    self.model.become(None)
+            return
         self.set_limits(profile)
         try:
             yield
@@ -148,14 +190,19 @@ class EmulatedDisk:
             )
 
 
-def raise_disk(folder: Path, size_bytes: int) -> EmulatedDisk:
+def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> EmulatedDisk:
     """Make an emulated disk in a folder of its own, after removing what is left of an earlier one.
+
+    Parameters
+    ----------
+    timed : whether it is to have service times, else limits
 
     Raises
     ------
     InnolabError
         Where this host cannot; quotes the playbook's reason.
     """
+    served = {"model": tools.path(model_disk.PROGRAM)} if timed else {}
     _play(
         {
             "state": "present",
@@ -164,21 +211,33 @@ def raise_disk(folder: Path, size_bytes: int) -> EmulatedDisk:
             "backing": backing(size_bytes),
             "mkfs": tools.path("mkfs.xfs"),
             "user": machine.server_user(),
+            "cgroup": _GROUPS[timed],
+            **served,
         }
     )
     body = json.loads((folder / _RECORD).read_text())
     kept = ("backing", "size_bytes", "controller", "mount_options", "xfs_info")
-    return EmulatedDisk(
+    made = EmulatedDisk(
         device=body["device"],
         data=Path(body["data"]),
         cgroup=Path(body["cgroup"]),
         controller=body["controller"],
         facts={name: body[name] for name in kept},
+        model=Model(Path(body["model"])) if timed else None,
     )
+    if made.model is not None:
+        made.model.find_path(lambda: _reads_per_s(made))
+        made.facts["path_s"] = round(made.path_s, 6)
+    return made
 
 
-def lower_disk(folder: Path) -> None:
-    """Take an emulated disk away with its mounts, loop device and control group, if it is there.
+def _reads_per_s(disk: EmulatedDisk) -> float:
+    with fio.filled_file(HERE, disk.data) as file:
+        return fio.measure(HERE, file, disk.cgroup, {"path": Load(1)}, _PATH_S)["path"].per_s
+
+
+def lower_disk(folder: Path, *, timed: bool = False) -> None:
+    """Take an emulated disk away with all that belongs to it, if it is there.
 
     Raises
     ------
@@ -186,7 +245,7 @@ def lower_disk(folder: Path) -> None:
         Where something still holds it.
     """
     if folder.exists():
-        _play({"state": "absent", "folder": str(folder)})
+        _play({"state": "absent", "folder": str(folder), "cgroup": _GROUPS[timed]})
 
 
 def _play(wanted: dict[str, Any]) -> None:

@@ -1,70 +1,128 @@
-"""fio: how many pages a second a place on a disk really gives. Command line and reading apart."""
+"""fio: what loads really get from a place on a disk. Command line and reading apart."""
 
+import contextlib
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
-from innolab.storage.profiles import MIXED_READ_SHARE, PAGE_BYTES, Calibration
+from innolab.storage.load import DEPTH, Load, Outcome, calibrating
+from innolab.storage.profiles import Calibration
 
-# More in flight than any load keeps here, so that the device and not the waiting decides.
-DEPTH = 32
-_FILE_BYTES = 64 * 1024**2
-KINDS = {
-    "read": ["--rw=randread"],
-    "write": ["--rw=randwrite"],
-    "mixed": ["--rw=randrw", f"--rwmixread={round(MIXED_READ_SHARE * 100)}"],
-    "synced_write": ["--rw=randwrite", "--iodepth=1", "--fsync=1"],
-}
+FILE_BYTES = 64 * 1024**2
+# A limit lets a first burst through; it would flatter a short run.
+LIMIT_RAMP_S = 0.3
 
 
-def argv(fio: str, file: Path, size_bytes: int, duration_s: float, depth: int) -> list[str]:
-    """Return fio's words for all kinds of work, one after the other, past the page cache.
-
-    A kind that names no depth of its own has `depth` operations in flight.
-    """
-    jobs = [
-        [f"--name={kind}", "--stonewall", f"--iodepth={depth}", *words]
-        for kind, words in KINDS.items()
-    ]
+def argv(
+    fio: str,
+    file: Path,
+    size_bytes: int,
+    loads: Mapping[str, Load],
+    duration_s: float,
+    ramp_s: float,
+) -> list[str]:
+    """Return fio's words for loads, one after the other, past the page cache."""
     return [
         fio,
         f"--filename={file}",
         f"--size={size_bytes}",
-        f"--bs={PAGE_BYTES}",
         "--direct=1",
         # A process of its own for each job would outlive a killed fio.
         "--thread",
         "--ioengine=libaio",
         "--time_based",
-        # The limit lets a first burst through; it would flatter a short run.
-        "--ramp_time=300ms",
+        f"--ramp_time={round(ramp_s * 1000)}ms",
         f"--runtime={round(duration_s * 1000)}ms",
         "--randrepeat=1",
         "--output-format=json",
-        *(word for job in jobs for word in job),
+        *(word for name, load in loads.items() for word in _job(name, load)),
     ]
 
 
-def parse(text: str) -> Calibration:
-    """Return operations a second of each kind, both directions together, from fio's JSON.
+def _job(name: str, load: Load) -> list[str]:
+    kind = {1.0: "read", 0.0: "write"}.get(load.read_share, "rw")
+    words = [
+        f"--name={name}",
+        "--stonewall",
+        f"--bs={load.block_bytes}",
+        f"--iodepth={load.depth}",
+        f"--rw={kind if load.in_order else f'rand{kind}'}",
+    ]
+    mix = [f"--rwmixread={round(load.read_share * 100)}"] if kind == "rw" else []
+    return [*words, *mix, *(["--fsync=1"] if load.synced else [])]
+
+
+def parse(text: str, loads: Mapping[str, Load]) -> dict[str, Outcome]:
+    """Return what each load got, both directions together, from fio's JSON.
+
+    Latencies are those of reads, where there are any.
 
     Raises
     ------
     InnolabError
-        Where it is none, or lacks a kind.
+        Where it is none, or a load is missing.
     """
     try:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
-        return Calibration(
-            **{
-                f"{kind}_per_s": float(jobs[kind]["read"]["iops"] + jobs[kind]["write"]["iops"])
-                for kind in KINDS
-            }
-        )
+        return {name: _outcome(jobs[name]) for name in loads}
     except (ValueError, KeyError):
         raise InnolabError(f"fio gave no result. It said: {text.strip()[:300]}") from None
+
+
+def _outcome(job: Mapping[str, Any]) -> Outcome:
+    reads, writes = job["read"], job["write"]
+    latencies = (reads if reads["iops"] else writes)["clat_ns"]
+    percentiles = latencies.get("percentile", {})
+    return Outcome(
+        per_s=float(reads["iops"] + writes["iops"]),
+        operations=int(reads["total_ios"] + writes["total_ios"]),
+        mean_s=latencies["mean"] / 1e9,
+        p50_s=percentiles.get("50.000000", 0) / 1e9,
+        p99_s=percentiles.get("99.000000", 0) / 1e9,
+    )
+
+
+@contextlib.contextmanager
+def filled_file(host: Host, folder: Path) -> Iterator[Path]:
+    """Have a file for fio in a folder while the block runs, all of it on the disk."""
+    file = folder / "fio"
+    megabytes = FILE_BYTES // 1024**2
+    # What is not yet on the disk would be written under the limit, beside fio's own; so would what
+    # the file system has still to note of it.
+    fill = ["if=/dev/urandom", f"of={file}", "bs=1M", f"count={megabytes}", "conv=fsync"]
+    host.must(["dd", *fill], what="Filling a file for fio")
+    host.must(["chmod", "0666", file], what="Filling a file for fio")
+    host.must(["sync", "--file-system", file], what="Filling a file for fio")
+    try:
+        yield file
+    finally:
+        host.remove(file)
+
+
+def measure(
+    host: Host,
+    file: Path,
+    cgroup: Path | None,
+    loads: Mapping[str, Load],
+    duration_s: float,
+    ramp_s: float = 0.0,
+) -> dict[str, Outcome]:
+    """Return what loads get on a file, in a process of a control group on a host.
+
+    Raises
+    ------
+    InnolabError
+        Where fio fails.
+    """
+    words = argv(host.tool("fio"), file, FILE_BYTES, loads, duration_s, ramp_s)
+    done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
+    if done.status:
+        raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
+    return parse(done.stdout, loads)
 
 
 def calibrate(
@@ -77,17 +135,13 @@ def calibrate(
     InnolabError
         Where fio fails.
     """
-    file = folder / "fio"
-    megabytes = _FILE_BYTES // 1024**2
-    # What is not yet on the disk would be written under the limit, beside fio's own.
-    fill = ["if=/dev/urandom", f"of={file}", "bs=1M", f"count={megabytes}", "conv=fsync"]
-    host.must(["dd", *fill], what="Filling a file for fio")
-    host.must(["chmod", "0666", file], what="Filling a file for fio")
-    try:
-        words = argv(host.tool("fio"), file, _FILE_BYTES, duration_s, depth)
-        done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
-    finally:
-        host.remove(file)
-    if done.status:
-        raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
-    return parse(done.stdout)
+    loads = calibrating(depth)
+    with filled_file(host, folder) as file:
+        return calibration(measure(host, file, cgroup, loads, duration_s, LIMIT_RAMP_S))
+
+
+def calibration(found: Mapping[str, Outcome]) -> Calibration:
+    """Return operations a second by kind of work."""
+    return Calibration(
+        **{name: found[name.removesuffix("_per_s")].per_s for name in Calibration._fields}
+    )

@@ -1,4 +1,4 @@
-"""Profiles of devices that are emulated by limits, and what a calibration says of them."""
+"""Profiles of emulated devices, by limits or by service times, and what fio says of them."""
 
 import csv
 from functools import cache
@@ -11,13 +11,53 @@ PAGE_BYTES = 16 * 1024
 HOST = "host"
 # Of the mixed calibration: OLTP's rough share of reads.
 MIXED_READ_SHARE = 0.7
-TOLERANCE = 0.05
+TOLERANCE, TIMED_TOLERANCE = 0.05, 0.10
 _LIMITS = ("_iops", "_per_s")
-_FILE = ROOT / "data" / "devices.csv"
+_FILE, _TIMES_FILE = ROOT / "data" / "devices.csv", ROOT / "data" / "service-times.csv"
+_WORDS = ("name", "source", "note")
+
+
+class ServiceTimes(NamedTuple):
+    """What the program model_disk makes of a device: seconds, bytes, and numbers of parts.
+
+    See the head of model_disk.c for what the model does with each.
+    """
+
+    units: float
+    copies: float
+    stripe_bytes: float
+    queue: float
+    seek_min_s: float
+    seek_full_s: float
+    turn_s: float
+    read_s: float
+    write_s: float
+    random_write_s: float
+    unit_bytes_per_s: float
+    bus_s: float
+    bus_bytes_per_s: float
+    cache_bytes: float
+    cache_s: float
+    cache_kept: float
+    flush_s: float
+
+    def contradiction(self) -> str | None:
+        """Return in words why there can be no such device, or None."""
+        if self.units % self.copies:
+            return f"{self.units:g} units cannot be {self.copies:g} copies of each other"
+        if self.seek_full_s < self.seek_min_s:
+            return "a seek over the whole disk takes less than one to the next track"
+        if self.seek_full_s and not self.turn_s:
+            return "it seeks but does not turn"
+        if self.turn_s and (self.read_s or self.write_s or self.random_write_s):
+            return "it turns as a disk, and has the reads and writes of flash"
+        if self.random_write_s and self.random_write_s < self.write_s:
+            return "a random write takes less than one in order"
+        return None
 
 
 class Profile(NamedTuple):
-    """A device by what it can do at most in a second; None is no limit of its own."""
+    """A device by what it can do at most in a second, None being no limit, or by service times."""
 
     name: str
     read_iops: int | None
@@ -27,9 +67,10 @@ class Profile(NamedTuple):
     capacity_bytes: int | None
     source: str
     note: str
+    times: ServiceTimes | None = None
 
     def pages_per_s(self, direction: str) -> float:
-        """Return how many pages of 16 KiB it can read or write in a second."""
+        """Return how many pages of 16 KiB a device of limits can read or write in a second."""
         operations, bandwidth = (
             (self.read_iops, self.read_bytes_per_s)
             if direction == "read"
@@ -38,8 +79,10 @@ class Profile(NamedTuple):
         by_bandwidth = None if bandwidth is None else bandwidth / PAGE_BYTES
         return min(limit for limit in (operations, by_bandwidth) if limit is not None)
 
-    def limits(self) -> dict[str, int | None]:
+    def limits(self) -> dict[str, float | None]:
         """Return what can change a measurement: all but the words."""
+        if self.times is not None:
+            return self.times._asdict()
         return {name: value for name, value in self._asdict().items() if name.endswith(_LIMITS)}
 
     def mixed_pages_per_s(self) -> float:
@@ -51,27 +94,63 @@ class Profile(NamedTuple):
         reads = self.pages_per_s("read") / MIXED_READ_SHARE
         return min(reads, self.pages_per_s("write") / (1 - MIXED_READ_SHARE))
 
+    def expected(self) -> dict[str, float]:
+        """Return what fio should get from a device of limits, pages a second by kind of work."""
+        return {
+            "read_per_s": self.pages_per_s("read"),
+            "write_per_s": self.pages_per_s("write"),
+            "mixed_per_s": self.mixed_pages_per_s(),
+        }
+
 
 @cache
 def profiles() -> dict[str, Profile]:
-    """Return all profiles by name, in the order of data/devices.csv."""
-    with _FILE.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    found = {r["name"]: Profile(**{k: _number(k, v) for k, v in r.items()}) for r in rows}
-    for profile in found.values():
-        if None in (profile.read_iops or profile.read_bytes_per_s,
-                    profile.write_iops or profile.write_bytes_per_s):  # fmt: skip
-            raise InputError(
-                f"{_FILE.name}: {profile.name} has no limit for reads or none for writes; a device "
-                "needs operations or bytes a second for both."
-            )
-    return found
+    """Return all profiles by name, those of limits first, in the order of their files.
+
+    Raises
+    ------
+    InputError
+        Where a profile contradicts itself.
+    """
+    found = {name: _limited(row) for name, row in _rows(_FILE).items()}
+    return found | {name: timed(row) for name, row in _rows(_TIMES_FILE).items()}
 
 
-def _number(column: str, text: str) -> Any:
-    if column in ("name", "source", "note"):
-        return text
-    return int(text) if text else None
+def _rows(file: Any) -> dict[str, dict[str, str]]:
+    with file.open(newline="") as opened:
+        return {row["name"]: row for row in csv.DictReader(opened)}
+
+
+def _limited(row: dict[str, str]) -> Profile:
+    profile = Profile(
+        **{k: v if k in _WORDS else int(v) if v else None for k, v in row.items()}  # type: ignore[arg-type]
+    )
+    if None in (profile.read_iops or profile.read_bytes_per_s,
+                profile.write_iops or profile.write_bytes_per_s):  # fmt: skip
+        raise InputError(
+            f"{_FILE.name}: {profile.name} has no limit for reads or none for writes; a device "
+            "needs operations or bytes a second for both."
+        )
+    return profile
+
+
+def timed(row: dict[str, str]) -> Profile:
+    """Return the profile of a row of service-times.csv.
+
+    Raises
+    ------
+    InputError
+        Where it contradicts itself.
+    """
+    times = ServiceTimes(**{k: float(v) for k, v in row.items() if k not in _WORDS})
+    if why := times.contradiction():
+        raise InputError(f"{_TIMES_FILE.name}: {row['name']} contradicts itself: {why}.")
+    return Profile(row["name"], None, None, None, None, None, row["source"], row["note"], times)
+
+
+def limited() -> dict[str, Profile]:
+    """Return the profiles of devices that are emulated by limits."""
+    return {name: profile for name, profile in profiles().items() if profile.times is None}
 
 
 class Calibration(NamedTuple):
@@ -83,19 +162,25 @@ class Calibration(NamedTuple):
     synced_write_per_s: float
 
 
+# How calibrations and what they are compared with are named in words.
+KINDS_IN_WORDS = {
+    "read_per_s": "reads",
+    "write_per_s": "writes",
+    "mixed_per_s": "mixed",
+    "read_alone_per_s": "reads one at a time",
+    "read_in_order_per_s": "reads in order",
+}
+
+
 def faults(profile: Profile, found: Calibration) -> list[str]:
-    """Return in words what is off the profile by more than TOLERANCE.
+    """Return in words what is off the limits of a profile by more than TOLERANCE.
 
     Profiles say nothing of synced writes: how many writes of its own a file system adds to each
     varies from moment to moment. They are measured to be known, not to be judged.
     """
-    wanted = {
-        "reads": (found.read_per_s, profile.pages_per_s("read")),
-        "writes": (found.write_per_s, profile.pages_per_s("write")),
-        "mixed": (found.mixed_per_s, profile.mixed_pages_per_s()),
-    }
+    got = found._asdict()
     return [
-        f"{got:,.0f} of {want:,.0f} {kind} a second"
-        for kind, (got, want) in wanted.items()
-        if abs(got / want - 1) > TOLERANCE
+        f"{got[kind]:,.0f} of {want:,.0f} {KINDS_IN_WORDS[kind]} a second"
+        for kind, want in profile.expected().items()
+        if abs(got[kind] / want - 1) > TOLERANCE
     ]

@@ -13,12 +13,15 @@ from innolab.base.clock import Clock
 from innolab.hosts import machine
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
-from innolab.storage import emulated, fio
+from innolab.storage import emulated, fidelity, fio
 from innolab.storage.arrays import DATA, LOG, Arrays
 from innolab.storage.emulated import EmulatedDisk
+from innolab.storage.load import DEPTH
 from innolab.storage.profiles import HOST, Calibration, profiles
 
 _DEPTH_OF_DISK = 8
+# Of the disk of limits, and of that of service times.
+_FOLDERS = {False: "disk", True: "timed-disk"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Site:
     log : the folder of their redo logs, where these lie on disks of their own
     disk : the emulated disk, where it is one
     calibration : what fio got from it, where it was asked
+    fidelity : of a disk of service times, what fio got beside what its model gives, a row a load
     array : what was asked of an array of real disks and what there is, where it is one
     """
 
@@ -42,6 +46,7 @@ class Site:
     log: Path | None = None
     disk: EmulatedDisk | None = None
     calibration: Calibration | None = None
+    fidelity: list[dict[str, Any]] | None = None
     array: dict[str, Any] | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -51,12 +56,18 @@ class Site:
             "calibration": self.speeds() or None,
             "emulated": self.disk.facts if self.disk else None,
             **({} if self.array is None else {"array": self.array}),
+            **({} if self.fidelity is None else {"fidelity": self.fidelity}),
         }
 
     @property
     def cgroup(self) -> Path | None:
         """Return the control group whose processes its limits bind."""
         return self.disk.cgroup if self.disk else None
+
+    def emulation_cpu_s(self) -> float:
+        """Return the CPU seconds of the program that serves its disk, 0 where there is none."""
+        model = self.disk.model if self.disk else None
+        return model.counters().get("cpu_s", 0.0) if model else 0.0
 
     def node(self, name: str) -> "Site":
         """Return the site of one of several servers on it, whose limits bind that server alone."""
@@ -94,13 +105,18 @@ class Sites:
         self._arrays = arrays
         self._say = say
         self._clock = clock
-        self._disk: EmulatedDisk | None = None
+        self._disks: dict[bool, EmulatedDisk] = {}
         self._ready: dict[str, Site] = {}
         self._arranged: tuple[str, int, Site] | None = None
 
     def clear(self) -> None:
-        """Take the emulated disk away, and one that a killed session left."""
-        emulated.lower_disk(self._folder / "disk")
+        """Take the emulated disks away, and those that a killed session left."""
+        for timed in _FOLDERS:
+            self._lower(timed)
+
+    def _lower(self, timed: bool) -> None:
+        emulated.lower_disk(self._folder / _FOLDERS[timed], timed=timed)
+        self._disks.pop(timed, None)
 
     def prepare(self, devices: list[str]) -> None:
         """Make ready what can be there all at once, which arrays of the same disks cannot."""
@@ -121,24 +137,36 @@ class Sites:
             if self._arranged is None or self._arranged[:2] != (device, block):
                 self._arranged = device, block, self._arrange(self._arrays, device)
             return self._arranged[2]
-        if device not in self._ready:
-            self._ready[device] = self._local(device)
-        return self._ready[device]
+        ready = self._ready.get(device)
+        if ready is None or (ready.disk and not ready.disk.is_there()):
+            ready = self._ready[device] = self._local(device)
+        return ready
 
     def _local(self, device: str) -> Site:
         if device == HOST:
-            site = self.plain()
-        else:
-            made = self._emulated()
-            site = Site(device, HERE, made.data, disk=made)
-        return self._calibrated(site)
+            return self._calibrated(self.plain())
+        profile = profiles()[device]
+        made = self._emulated(profile.times is not None)
+        site = Site(device, HERE, made.data, disk=made)
+        if profile.times is None:
+            return self._calibrated(site)
+        self._say(f"calibrating {device}")
+        with self._clock.stage("calibration"):
+            rows = fidelity.compare(made, profile, self._calibration_s)
+        speeds = {row["load"]: row["found_per_s"] for row in rows}
+        found = Calibration(*(speeds[name[: -len("_per_s")]] for name in Calibration._fields))
+        return replace(site, calibration=found, fidelity=rows)
 
-    def _emulated(self) -> EmulatedDisk:
-        if self._disk is None:
+    def _emulated(self, timed: bool) -> EmulatedDisk:
+        """Return the disk of limits or that of service times, made anew where its program ended."""
+        if timed in self._disks and not self._disks[timed].is_there():
+            self._lower(timed)
+        if timed not in self._disks:
             self._say("making the emulated disk")
+            folder = self._folder / _FOLDERS[timed]
             with self._clock.stage("set-up"):
-                self._disk = emulated.raise_disk(self._folder / "disk", self._emulated_bytes)
-        return self._disk
+                self._disks[timed] = emulated.raise_disk(folder, self._emulated_bytes, timed=timed)
+        return self._disks[timed]
 
     def _arrange(self, arrays: Arrays, device: str) -> Site:
         self._say(f"{arrays.host.name}: making {device}")
@@ -162,4 +190,4 @@ def _depth(site: Site) -> int:
     Random operations fall on an array's disks unevenly: of n in flight on k disks, n / (n + k - 1)
     of the disks' speed is used where services are random, which for 32 on 8 is four fifths.
     """
-    return fio.DEPTH if site.array is None else _DEPTH_OF_DISK * site.array["disks"]
+    return DEPTH if site.array is None else _DEPTH_OF_DISK * site.array["disks"]

@@ -11,11 +11,15 @@ _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
 
 
 class Needs(NamedTuple):
-    """What a study needs of its host: memory, disk for datasets and clones, an emulated disk."""
+    """What a study needs of its host: memory, disk for datasets and clones, emulated disks.
+
+    `emulated_bytes` are those of each; there is one for all limits and one for all service times.
+    """
 
     memory_bytes: int
     disk_bytes_per_build: int
     emulated_bytes: int
+    emulated_disks: int
 
 
 def needs(study: Study, parameters: Parameters) -> Needs:
@@ -27,7 +31,7 @@ def needs(study: Study, parameters: Parameters) -> Needs:
     devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
     whole = recipe.size_bytes + study.grows_bytes(parameters)
     is_here = not devices or HOST in devices or bool(study.arrays(parameters))
-    emulated = devices & profiles().keys()
+    emulated = {profiles()[name].times is not None for name in devices & profiles().keys()}
     # Those that are read stay, one for each build; those that are written have their places.
     copies = len(parameters.builds) + study.copies - 1
     emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
@@ -35,4 +39,5 @@ def needs(study: Study, parameters: Parameters) -> Needs:
         memory_bytes=max(pools, default=0) + study.beside_bytes(parameters),
         disk_bytes_per_build=recipe.size_bytes + (study.copies * whole if is_here else 0),
         emulated_bytes=emulated_bytes if emulated else 0,
+        emulated_disks=len(emulated),
     )

@@ -15,10 +15,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: emulated_disk
-short_description: Make, or take down, a disk whose reads and writes can be limited
+short_description: Make, or take down, a disk whose reads and writes can be limited or timed
 description:
-  - The disk is a loop device on a sparse image in memory or on a real disk, with XFS on it.
-    Makes the control group of the processes that use it, in which the caller sets the limits. Takes
+  - The disk is a loop device on a sparse image in memory or on a real disk, with XFS on it. With
+    I(model) that program stands between both, and its file C(model/profile) takes service times.
+  - Makes the control group of the processes that use it, in which the caller sets the limits. Takes
     down the groups of single processes beside it, named after it with a dot, that the caller made.
   - In I(folder) lie C(backing/image), C(data/), where the disk is mounted, and C(disk.json), which
     says what was made. It is written last, and a disk of which it is not true is made again.
@@ -33,6 +34,7 @@ options:
   mkfs: {description: Program that makes XFS., type: str, default: mkfs.xfs}
   user: {description: Owner of C(data/); root where not given., type: str}
   cgroup: {description: Name of the control group., type: str, default: innolab}
+  model: {description: The program model_disk; without it no service times., type: path}
 """
 
 EXAMPLES = r"""
@@ -89,6 +91,7 @@ class _Disk:
 
     def __init__(self, folder: Path, group: str) -> None:
         self.folder, self.data, self.backing = folder, folder / "data", folder / "backing"
+        self.model, self.served = folder / "model", folder / "model/disk"
         self.image, self.file = folder / "backing/image", folder / "disk.json"
         self.new_file = folder / "disk.json.new"
         # Where there is no controller there is no group: nothing lies below a device.
@@ -123,21 +126,32 @@ class _Disk:
         """Return what is so of a whole disk; nothing where a part is missing or one too many."""
         mounts, loops = self._mounts(), self._loops()
         points = [mount.point for mount in mounts]
-        if points not in ([self.data], [self.backing, self.data]) or len(loops) != 1:
+        below = [place for place in (self.backing, self.model) if place in points]
+        if points != [*below, self.data] or len(loops) != 1:
             return {}
         [(node, file)], (source, _, kind, options) = loops.items(), mounts[-1]
-        if (node, str(self.image), "xfs") != (source, file, kind) or not self.cgroup.is_dir():
+        on = self.served if self.model in points else self.image
+        if (node, str(on), "xfs") != (source, file, kind) or not self.cgroup.is_dir():
+            return {}
+        if self.model in points and not self._answers():
             return {}
         return {
             "device": Path("/sys/block", Path(node).name, "dev").read_text().strip(),
             "node": node,
             "data": str(self.data),
-            "backing": "disk" if len(mounts) == 1 else "memory",
+            "backing": "memory" if self.backing in points else "disk",
+            "model": str(self.model) if self.model in points else None,
             "size_bytes": self.image.stat().st_size,
             "cgroup": str(self.cgroup),
             "controller": self.controller,
             "mount_options": options,
         }
+
+    def _answers(self) -> bool:
+        """Return whether the program that serves the image has not ended."""
+        with suppress(OSError):
+            return bool((self.model / "profile").read_text())
+        return False
 
     def record(self) -> dict[str, Any]:
         """Return the content of disk.json if all of it is so, else nothing."""
@@ -149,12 +163,15 @@ class _Disk:
 
     def refuse_foreign(self) -> None:
         """Raise where the folder is, or holds, what this module would not have made."""
-        folders = [self.folder, self.backing, self.data]
+        folders = [self.folder, self.backing, self.data, self.model]
         files = [self.image, self.file, self.new_file]
-        opened = [x for x in folders if x != self.data or not x.is_mount()]
+        points = [mount.point for mount in self._mounts()]
+        opened = [x for x in folders if x not in (self.data, self.model) or x not in points]
         for place in [self.folder, *(entry for x in opened for entry in x.glob("*"))]:
-            known = (place in folders and place.is_dir()) or (place in files and place.is_file())
-            if os.path.lexists(place) and (place.is_symlink() or not known):
+            # A mount whose program has ended cannot be asked what it is.
+            ours = place in points or place.is_dir()
+            known = (place in folders and ours) or (place in files and place.is_file())
+            if place not in points and os.path.lexists(place) and (place.is_symlink() or not known):
                 only = f"{self.folder} should hold an emulated disk alone but there is {place}"
                 raise _DiskError(f"{only}; nothing was touched; name a folder of its own")
 
@@ -168,11 +185,12 @@ class _Disk:
             group.rmdir()
         self._unmount(self.data)
         self._detach()
+        self._unmount(self.model)
         self._unmount(self.backing)
         for file in (self.image, self.file, self.new_file):
             file.unlink(missing_ok=True)
         # Not a recursive removal, which would take what came in meanwhile.
-        for place in (self.backing, self.data, self.folder):
+        for place in (self.model, self.backing, self.data, self.folder):
             with suppress(FileNotFoundError):
                 place.rmdir()
 
@@ -190,7 +208,7 @@ class _Disk:
                 raise _DiskError(f"{', '.join(loops)} is still used; unmount it elsewhere")
             time.sleep(0.01)
 
-    def build(self, size: int, backing: str, mkfs: str) -> dict[str, Any]:
+    def build(self, size: int, backing: str, mkfs: str, program: str | None) -> dict[str, Any]:
         """Make all parts, or none where one of them cannot be made, and return the record."""
         self.folder.mkdir(parents=True)
         with ExitStack() as undo:
@@ -202,8 +220,10 @@ class _Disk:
                 options = f"mode=0700,size={size + 2**20}"  # it counts pages beside the image's
                 _run("mount", "-t", "tmpfs", "-o", options, "tmpfs", self.backing)
             _run("truncate", f"--size={size}", self.image)
-            node = self._attach("on" if backing == "disk" else "off")
-            xfs_info = _run(mkfs, "-K", node)
+            node = self._serve(program) if program else self._attach(self.image, backing == "disk")
+            # So that a file's pages do not straddle two arms.
+            stripes = ["-d", "su=64k,sw=1"] if program else []
+            xfs_info = _run(mkfs, "-K", *stripes, node)
             _run("mount", "-t", "xfs", node, self.data)
             if self.controller == "v2":
                 (self.cgroup.parent / "cgroup.subtree_control").write_text("+io")
@@ -216,13 +236,20 @@ class _Disk:
             undo.pop_all()
         return record
 
-    def _attach(self, direct_io: str) -> str:
-        """Attach the image to a free loop device and return its node."""
-        options = ["--find", "--show", f"--direct-io={direct_io}"]
-        node = _run("losetup", *options, self.image).strip()
+    def _serve(self, program: str) -> str:
+        """Have a program serve the image, attach it to a free loop device and return its node."""
+        self.model.mkdir(mode=0o700)
+        _run(program, "serve", self.image, self.model)
+        # Past the page cache, which would answer in the program's place.
+        return self._attach(self.served, True)
+
+    def _attach(self, file: Path, direct: bool) -> str:
+        """Attach a file to a free loop device and return its node."""
+        options = ["--find", "--show", f"--direct-io={'on' if direct else 'off'}"]
+        node = _run("losetup", *options, file).strip()
         granted = Path("/sys/block", Path(node).name, "loop/dio").read_text() == "1\n"
-        if direct_io == "on" and not granted:
-            where = f"{self.folder} lies on a file system that grants loop devices no direct I/O"
+        if direct and not granted:
+            where = f"{file} lies on a file system that grants loop devices no direct I/O"
             raise _DiskError(f"{where}; name a folder on another one, or take backing: memory")
         return node
 
@@ -238,7 +265,7 @@ def _require_space(size: int, backing: str, folder: Path) -> None:
         raise _DiskError(f"{fits}; ask for a smaller one, or free some")
 
 
-def _require_host(disk: _Disk, mkfs: str, user: str | None) -> None:
+def _require_host(disk: _Disk, mkfs: str, user: str | None, program: str | None) -> None:
     """Raise where this host does not have what a disk is made of."""
     needed = {
         "losetup; install util-linux (in Debian its package mount)": shutil.which("losetup"),
@@ -246,6 +273,9 @@ def _require_host(disk: _Disk, mkfs: str, user: str | None) -> None:
         "loop devices; run 'modprobe loop' or allow them here": Path("/dev/loop-control").exists(),
         "control groups that limit block I/O (v1 blkio or v2 io); mount them": disk.controller,
     }
+    if program:
+        needed[f"program {program}, which serves disks; run make setup"] = shutil.which(program)
+        needed["FUSE; run 'modprobe fuse' or allow /dev/fuse here"] = Path("/dev/fuse").exists()
     for what, there in needed.items():
         if not there:
             raise _DiskError(f"this host has no {what}")
@@ -263,18 +293,20 @@ def _ensure(module: AnsibleModule) -> dict[str, Any]:
     disk = _Disk(folder if folder.is_symlink() else folder.resolve(), given["cgroup"])
     disk.refuse_foreign()
     size, backing, mkfs, user = (given[x] for x in ("size_bytes", "backing", "mkfs", "user"))
+    program = given["model"]
     before, after, result = disk.parts(), [], {}
     if given["state"] == "present":
-        _require_host(disk, mkfs, user)
+        _require_host(disk, mkfs, user, program)
         record = disk.record()
-        if (record.get("size_bytes"), record.get("backing")) == (size, backing):
+        found = record.get("size_bytes"), record.get("backing"), bool(record.get("model"))
+        if found == (size, backing, bool(program)):
             changed = module.set_owner_if_different(str(disk.data), user, False)
             return {"changed": changed, "disk": record}
         after = [f"XFS of {size} bytes at {disk.data}, backing: {backing}"]
     if not module.check_mode:
         disk.take_down()
         if after:
-            result["disk"] = disk.build(size, backing, mkfs)
+            result["disk"] = disk.build(size, backing, mkfs, program)
             module.set_owner_if_different(str(disk.data), user, False)
     diff = {"before": "\n".join([*before, ""]), "after": "\n".join([*after, ""])}
     return {"changed": before != after, "diff": diff, **result}
@@ -290,6 +322,7 @@ def main() -> None:
         "mkfs": {"type": "str", "default": "mkfs.xfs"},
         "user": {"type": "str"},
         "cgroup": {"type": "str", "default": "innolab"},
+        "model": {"type": "path"},
     }
     present = ("state", "present", ["size_bytes"])
     module = AnsibleModule(options, required_if=[present], supports_check_mode=True)
