@@ -210,6 +210,10 @@ class Book:
         """Return what each device should give, and what fio got from it."""
         return shown.devices(self.runs, self.plan.missing_devices)
 
+    def fidelity(self) -> Table:
+        """Return how close devices of service times came to their models, a row a load."""
+        return shown.fidelity(self.runs)
+
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
         return shown.provenance(self.runs, self.plan.spec_sha256, self._registration().says)

@@ -23,20 +23,20 @@ def _innolab(package: Path, *words: str, **env: str) -> subprocess.CompletedProc
 
 
 def test_it_is_small_and_no_core_file_knows_it() -> None:
-    assert len((PACKAGE / "access_paths.py").read_text().splitlines()) <= 120
+    assert len((PACKAGE / "scan_or_range.py").read_text().splitlines()) <= 120
     for path in (ROOT / "innolab").rglob("*.py"):
-        assert "access" + "_paths" not in path.read_text(), path
+        assert "scan_or" + "_range" not in path.read_text(), path
 
 
 def test_it_is_listed_beside_the_others() -> None:
-    assert _innolab(PACKAGE, "list", "--names").stdout.split()[-1] == "access-paths"
-    assert "access-paths" not in _innolab(ROOT, "list", "--names").stdout
+    assert _innolab(PACKAGE, "list", "--names").stdout.split()[-1] == "scan-or-range"
+    assert "scan-or-range" not in _innolab(ROOT, "list", "--names").stdout
 
 
 @pytest.mark.integration
 def test_it_is_measured_rendered_and_verified_as_any_other(folder: Path) -> None:
     env = {"INNOLAB_REPORTS": str(folder)}
-    words = ("run", "access-paths", "--scale", "smoke", "-p", "builds=mysql-9.7")
+    words = ("run", "scan-or-range", "--scale", "smoke", "-p", "builds=mysql-9.7")
     done = _innolab(PACKAGE, *words, **env)
     assert done.returncode == 0, done.stderr
     report = Path(done.stdout.splitlines()[-1]).parent
@@ -49,13 +49,13 @@ def test_it_is_measured_rendered_and_verified_as_any_other(folder: Path) -> None
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        ("access_paths.py", "title=", "titel=", "unexpected keyword argument 'titel'"),
-        ("access_paths.py", '"cpu_s": "s"', '"cpu_s": ""', "the metric cpu_s has no unit"),
-        ("access_paths.py", '"cold")', '"colder")', "there is no check 'colder'"),
-        ("access_paths.py", '"share": (),', '"shares": (),', "'shares', which is no factor"),
-        ("access_paths.py", "STUDY = Study(", "STUDY = (", "access_paths.py, line 5"),
-        ("access-paths.yml", "{path: scan}", "{pth: scan}", "access-paths.yml, line 1"),
-        ("access-paths.yml", "metric: seconds", "metric: tps", "the metrics are: cpu_s"),
+        ("scan_or_range.py", "title=", "titel=", "unexpected keyword argument 'titel'"),
+        ("scan_or_range.py", '"cpu_s": "s"', '"cpu_s": ""', "the metric cpu_s has no unit"),
+        ("scan_or_range.py", '"cold")', '"colder")', "there is no check 'colder'"),
+        ("scan_or_range.py", '"share": (),', '"shares": (),', "'shares', which is no factor"),
+        ("scan_or_range.py", "STUDY = Study(", "STUDY = (", "scan_or_range.py, line 5"),
+        ("scan-or-range.yml", "{path: scan}", "{pth: scan}", "scan-or-range.yml, line 1"),
+        ("scan-or-range.yml", "metric: seconds", "metric: tps", "the metrics are: cpu_s"),
     ],
 )
 def test_a_malformed_study_is_refused_on_load(
@@ -66,7 +66,7 @@ def test_a_malformed_study_is_refused_on_load(
     text = (copy / file).read_text()
     assert old in text
     (copy / file).write_text(text.replace(old, new, 1))
-    done = _innolab(copy, "plan", "access-paths", INNOLAB_REPORTS=str(folder / "reports"))
+    done = _innolab(copy, "plan", "scan-or-range", INNOLAB_REPORTS=str(folder / "reports"))
     assert done.returncode == 2, done.stdout
     assert said in done.stderr
     assert str(copy / file) in done.stderr

@@ -81,18 +81,19 @@ class Bench:
         self.conditions.setdefault(name, []).append(row)
 
     @contextlib.contextmanager
-    def cold_server(self, settings: Settings) -> Iterator[Server]:
+    def cold_server(self, settings: Settings, copy: Clone | None = None) -> Iterator[Server]:
         """Run the block with a server that was started on data proven to be out of the page cache.
 
         The memory that it will use is held before, so that a hypervisor which takes idle memory
         back is not what is measured, and taken again at once when the server has ended: by then it
-        costs nothing. The data is shared with other trials, and proven unchanged afterwards.
+        costs nothing. The data is shared with other trials, or the trial's own copy, and proven
+        unchanged afterwards.
         Records the conditions of the block: settings asked for and in force, what else the host
         did meanwhile, the series, the error log.
         """
         self.note("device", self.site.facts())
         with self.clock.stage("cloning"):
-            clone = self.clone(None)
+            clone = copy or self.clone(None)
         with self.clock.stage("eviction"):
             files = pagecache.files_under(clone.data)
             pagecache.evict(files)

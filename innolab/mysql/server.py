@@ -218,14 +218,14 @@ class Server:
             raise self.failure(error) from None
 
     def explain(self, sql: str) -> dict[str, Any]:
-        """Return how the server means to reach the first table of a statement: type and key.
+        """Return how the server means to reach the first table of a statement: type, key, extra.
 
         The format is named because 9.x prints a tree where none is.
         """
         with self.connect() as connection, connection.cursor(dictionary=True) as cursor:
             cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
             row = cursor.fetchall()[0]
-        return {"type": row["type"], "key": row["key"]}
+        return {"type": row["type"], "key": row["key"], "extra": row["Extra"] or ""}
 
     def failure(self, error: Exception) -> ServerError:
         """Return the error to raise for a failed statement: the server's last words if it died."""

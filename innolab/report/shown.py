@@ -347,6 +347,34 @@ def _device(facts: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def fidelity(runs: RunSet) -> Table:
+    """Return what fio got from devices of service times beside what their models give."""
+    devices = [run.conditions["device"] for run in runs.runs if "device" in run.conditions]
+    of = [device for device in devices if "fidelity" in device]
+    seen = {json.dumps([device["name"], device["fidelity"]]): device for device in of}
+    return Table(
+        [
+            {"device": device["name"], **_beside_its_model(row)}
+            for device in seen.values()
+            for row in device["fidelity"]
+        ]
+    )
+
+
+def _beside_its_model(row: Mapping[str, Any]) -> dict[str, str]:
+    def beside(what: str, scale: float, digits: int) -> str:
+        found, modelled = (row[f"{who}_{what}"] * scale for who in ("found", "modelled"))
+        return f"{found:,.{digits}f} of {modelled:,.{digits}f}"
+
+    return {
+        "load": row["load"].replace("_", " "),
+        "per second": beside("per_s", 1, 0),
+        "median, ms": beside("p50_s", 1e3, 2),
+        "99 of 100, ms": beside("p99_s", 1e3, 2),
+        "judged": "yes" if row["judged"] else "no",
+    }
+
+
 def _kind(profile: Profile | None, facts: Mapping[str, Any]) -> str:
     if profile is None:
         return "as it is"

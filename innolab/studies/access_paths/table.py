@@ -1,0 +1,188 @@
+"""The table: one index that follows the primary key, and one that does not; and the ways to it."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from innolab.base.errors import InnolabError
+from innolab.hosts.local import HERE
+from innolab.mysql.datasets import Clone, Recipe, Say
+from innolab.mysql.server import Server
+
+# Wide enough that a page holds some fifty rows: a lookup is not a scan in disguise.
+TABLE = (
+    "CREATE TABLE innolab.paths (id INT UNSIGNED PRIMARY KEY, near_k INT UNSIGNED NOT NULL, "
+    "far_k INT UNSIGNED NOT NULL, val INT, filler CHAR(240) NOT NULL) "
+    "ENGINE=InnoDB DEFAULT CHARSET=latin1"
+)
+INDEXES = (
+    "CREATE INDEX near ON innolab.paths (near_k)",
+    "CREATE INDEX far ON innolab.paths (far_k)",
+)
+FILE = Path("innolab") / "paths.ibd"
+BYTES_PER_ROW = 330
+_KEYS = 2**32
+_STEP = 10_000
+_MIB = 1024**2
+# A server's own tablespaces, its redo log, and what sorting an index takes.
+_SYSTEM_BYTES = 500 * _MIB
+# As SQL Server's extents, in which the seed's two files grew by turns.
+PIECE_BYTES = 64 * 1024
+_MOST_OTHERS = 6
+
+
+def recipe(rows: int) -> Recipe:
+    """Return the recipe of the table with some rows, a multiple of ten thousand."""
+    return Recipe(
+        name=f"paths-{rows}",
+        spec={"rows": rows, "table": TABLE, "indexes": INDEXES, "recipe": 1},
+        size_bytes=rows * BYTES_PER_ROW + _SYSTEM_BYTES,
+        expected={"rows": rows, "data_bytes": rows * 290, "index_bytes": rows * 30},
+        load=lambda server, say: _load(server, rows, say),
+        verify=lambda server: verify(server, rows),
+        settings={"innodb_buffer_pool_size": 1024 * _MIB},
+    )
+
+
+def _load(server: Server, rows: int, say: Say) -> None:
+    server.query("CREATE DATABASE innolab")
+    server.query(TABLE)
+    numbers = ",".join(f"({n})" for n in range(1, 101))
+    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
+    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
+    apart = _KEYS // rows
+    for done in range(0, rows, _STEP):
+        say(f"loading {done:,} of {rows:,} rows")
+        number = f"(i.n - 1) * 100 + j.n + {done}"
+        server.query(
+            f"INSERT INTO innolab.paths SELECT {number}, ({number} - 1) * {apart}, "
+            f"CRC32({number}), 1, 'row' FROM innolab.digits i STRAIGHT_JOIN innolab.digits j "
+            "ORDER BY i.n, j.n"
+        )
+    server.query("DROP TABLE innolab.digits")
+    for index in INDEXES:
+        say(f"building an index: {index.split()[2]}")
+        server.query(index)
+    server.query("ANALYZE TABLE innolab.paths")
+
+
+def verify(server: Server, rows: int) -> dict[str, Any]:
+    """Check the rows and how far each index follows the primary key; return the table's sizes.
+
+    Raises
+    ------
+    InnolabError
+        Where rows are missing or the indexes are not what their names say.
+    """
+    counted, low, high, near, far = server.query(
+        "SELECT COUNT(*), MIN(id), MAX(id), "
+        "(AVG(id * near_k) - AVG(id) * AVG(near_k)) / (STD(id) * STD(near_k)), "
+        "(AVG(id * far_k) - AVG(id) * AVG(far_k)) / (STD(id) * STD(far_k)) FROM innolab.paths"
+    )[0]
+    if (counted, low, high) != (rows, 1, rows) or near < 0.999 or abs(far) > 0.05:
+        raise InnolabError(
+            f"The loaded table has {counted:,} rows from {low} to {high}, whose keys follow the "
+            f"primary key by {near:.3f} and {far:.3f}; expected {rows:,} from 1, by 1 and 0."
+        )
+    data, index = server.query(
+        "SELECT data_length, index_length FROM information_schema.tables "
+        "WHERE table_schema = 'innolab' AND table_name = 'paths'"
+    )[0]
+    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
+
+
+class Way(NamedTuple):
+    """A way to rows: the index that is forced, and what EXPLAIN says where it is really taken."""
+
+    key: str
+    type: str
+    extra: str
+    mrr: bool = False
+
+
+PATHS = {
+    "scan": Way("PRIMARY", "ALL", ""),
+    "covering": Way("near", "index", "Using index"),
+    "range": Way("PRIMARY", "range", "Using where"),
+    "near": Way("near", "range", "Using index condition"),
+    "far": Way("far", "range", "Using index condition"),
+    "far, MRR": Way("far", "range", "Using MRR", mrr=True),
+}
+
+
+def statement(path: str, share: float, rows: int) -> str:
+    """Return the statement that adds up a column of a share of the rows.
+
+    Not COUNT: of a column that is never null the server counts rows and reads none.
+    """
+    index = PATHS[path].key
+    column = "near_k" if path == "covering" else "val"
+    key, end = (
+        ("id", int(rows * share) + 1) if index == "PRIMARY" else (f"{index}_k", share * _KEYS)
+    )
+    # A bound above all values is no condition to the server, which then scans.
+    where = "" if path in ("scan", "covering") else f" WHERE {key} < {min(int(end), _KEYS - 1)}"
+    return f"SELECT SUM({column}), COUNT(*) FROM innolab.paths FORCE INDEX ({index}){where}"
+
+
+def choose(server: Server, path: str) -> None:
+    """Have new connections of a server sort keys before it looks rows up (MRR), or not."""
+    on = "on" if PATHS[path].mrr else "off"
+    server.query(f"SET GLOBAL optimizer_switch = 'mrr={on},mrr_cost_based=off'")
+
+
+def plan_fault(path: str, plan: Mapping[str, Any]) -> str | None:
+    """Return in words how the server reaches the table instead of by a path, or None."""
+    wanted = PATHS[path]
+    key = None if wanted.type == "ALL" else wanted.key
+    is_so = (plan["type"], plan["key"]) == (wanted.type, key) and wanted.extra in plan["extra"]
+    if is_so and ("Using MRR" in plan["extra"]) == wanted.mrr:
+        return None
+    return f"asked for {path}, taken was {plan['type']} {plan['key']} ({plan['extra']})"
+
+
+def scatter(copy: Clone) -> None:
+    """Lay the table's file anew in pieces between those of another one, as two that grow by turns.
+
+    Its pages stay in their order within the file, and its time what it was. Some file systems set
+    two files apart, so it is tried with more and more others; `extents` says what came of it.
+    """
+    # In one folder: a file system keeps the files of each near each other, and of two apart.
+    file = copy.data / FILE
+    new, before = file.with_suffix(".new"), file.stat()
+    others: list[Path] = []
+    while len(others) < _MOST_OTHERS:
+        others.append(file.with_suffix(f".other{len(others)}"))
+        _grow_by_turns([new, *others], before.st_size)
+        if _pieces(new) >= before.st_size / PIECE_BYTES / 2:
+            break
+    with file.open("rb") as source, new.open("r+b") as target:
+        shutil.copyfileobj(source, target, _MIB)
+        target.truncate(before.st_size)
+        os.fsync(target.fileno())
+    os.chown(new, before.st_uid, before.st_gid)
+    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    new.rename(file)
+    for other in others:
+        other.unlink()
+
+
+def _grow_by_turns(places: Sequence[Path], size_bytes: int) -> None:
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(place.open("wb")) for place in places]
+        for offset in range(0, size_bytes, PIECE_BYTES):
+            for file in files:
+                os.posix_fallocate(file.fileno(), offset, PIECE_BYTES)
+
+
+def extents(copy: Clone) -> int:
+    """Return in how many pieces the table's file lies on its disk."""
+    return _pieces(copy.data / FILE)
+
+
+def _pieces(file: Path) -> int:
+    said = HERE.must(["filefrag", file], what="Asking for a file's extents")
+    return int(said.rsplit(":", 1)[1].split()[0])
