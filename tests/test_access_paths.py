@@ -1,0 +1,162 @@
+"""The study access-paths: paths that are really taken, files in pieces, where lines cross."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import Innolab
+from test_planted_on_servers import _bench
+
+from innolab.analysis.evidence import Evidence
+from innolab.record.runlog import RunLog
+from innolab.studies.access_paths import crossover, study, table
+from innolab.studies.access_paths.study import STUDY, AccessParameters
+
+_OLD = "mysql-5.6.24"
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
+
+
+@pytest.mark.parametrize("path", table.PATHS)
+def test_a_statement_has_the_condition_that_its_path_needs(path: str) -> None:
+    said = table.statement(path, 0.25, 1000)
+    assert f"FORCE INDEX ({table.PATHS[path].key})" in said
+    assert ("WHERE" in said) == (path not in ("scan", "covering"))
+    # All values at most are a condition still: else the server scans.
+    assert "4294967296" not in table.statement(path, 1.0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("path", "plan", "is_so"),
+    [
+        ("near", {"type": "range", "key": "near", "extra": "Using index condition"}, True),
+        ("near", {"type": "ALL", "key": None, "extra": "Using where"}, False),
+        ("near", {"type": "range", "key": "near", "extra": "Using MRR"}, False),
+        ("far, MRR", {"type": "range", "key": "far", "extra": "Using index condition"}, False),
+        ("scan", {"type": "index", "key": "near", "extra": "Using index"}, False),
+    ],
+)  # fmt: skip
+def test_another_path_than_the_one_asked_for_is_invalid(
+    path: str, plan: dict[str, Any], is_so: bool
+) -> None:
+    evidence = Evidence([], {"query_plan": {"path": path, **plan}}, {})
+    assert (study.query_plan(evidence)[0] == "ok") == is_so
+
+
+@pytest.mark.parametrize(
+    ("layout", "pieces", "is_so"),
+    [("as loaded", 2, True), ("as loaded", 900, False),
+     ("scattered", 900, True), ("scattered", 4, False)],
+)  # fmt: skip
+def test_a_file_is_laid_as_its_arm_says(layout: str, pieces: int, is_so: bool) -> None:
+    evidence = Evidence([], {"file": {"layout": layout, "extents": pieces}}, {})
+    assert (study.file_layout(evidence)[0] == "ok") == is_so
+
+
+def test_a_scattered_file_has_the_same_bytes_and_time(folder: Path) -> None:
+    file = folder / table.FILE
+    file.parent.mkdir()
+    content = os.urandom(2**20) * 40
+    file.write_bytes(content)
+    os.utime(file, ns=(1, 2))
+    copy: Any = SimpleNamespace(data=folder)
+    table.scatter(copy)
+    assert file.read_bytes() == content
+    assert file.stat().st_mtime_ns == 2
+    assert list(file.parent.iterdir()) == [file]
+    assert table.extents(copy) > 300
+
+
+def test_lines_cross_between_two_shares_or_nowhere() -> None:
+    assert crossover.crossing([0.01, 0.001], [10.0, 1.0], 5.0) == pytest.approx(0.005)
+    assert math.isnan(crossover.crossing([0.01, 0.001], [10.0, 1.0], 50.0))
+    rows = [
+        {"device": "d", "server": "s", "block": block, "path": path, "share": share, "seconds": s}
+        for block in (1, 2)
+        for path, share, s in (("scan", 1.0, 2.0 * block), ("far", 0.001, 1.0), ("far", 0.01, 10.0))
+    ]
+    found = crossover.crossings(pd.DataFrame(rows))
+    assert list(found.share) == pytest.approx([0.002, 0.004])
+
+
+def test_a_disk_is_asked_for_fewer_lookups_than_flash() -> None:
+    parameters = AccessParameters()
+    arms = STUDY.arms(parameters, "b")
+    most = {
+        device: max(arm.share for arm in arms if (arm.device, arm.path) == (device, "far"))
+        for device in parameters.devices
+    }
+    assert most == {"15k-timed": 0.003, "iodrive-80": 0.1, "host": 0.1}
+    assert {arm.layout for arm in arms} == set(study.LAYOUTS)
+
+
+@pytest.mark.integration
+def test_its_runs_take_the_paths_and_its_report_verifies(folder: Path, innolab: Innolab) -> None:
+    env = {"INNOLAB_REPORTS": str(folder)}
+    words = ("--scale", "smoke", "-p", f"builds={_OLD}", "-p", "devices=host")
+    done = innolab("run", "access-paths", *words, **env)
+    assert done.returncode == 0, done.stderr
+    report = Path(done.stdout.splitlines()[-1]).parent
+    runs, _ = RunLog(report / "runs.jsonl").load()
+    assert [run.error for run in runs if run.error] == []
+    by = {(run.factors["path"], run.factors["layout"]): run for run in runs}
+    for run in runs:
+        [plan] = [check for check in run.checks if check.check == "query plan"]
+        assert plan.result == "ok", plan.says
+    cold = {
+        at: next(row for row in run.observations if row["cache"] == "cold")
+        for at, run in by.items()
+    }
+    # A tenth of the rows at random places reads pages again that a pool of a quarter lost.
+    far, scan = cold["far", "as loaded"], cold["scan", "as loaded"]
+    assert far["pages_read"] > 2 * scan["pages_read"]
+    assert cold["near", "as loaded"]["pages_read"] < 1.2 * scan["pages_read"]
+    verified = innolab("verify", str(report), **env)
+    assert verified.returncode == 0, verified.stdout
+
+
+@pytest.fixture
+def on_a_disk(tmp_path: Path) -> Iterator[Any]:
+    with _bench("access-paths", tmp_path, builds=[_OLD], devices=["15k-timed"]) as bench:
+        yield bench
+
+
+def _programs() -> list[int]:
+    """Return the processes that serve disks of this cache's sessions."""
+    said = subprocess.run(["pgrep", "-f", "model_disk serve"], capture_output=True, text=True)
+    return [int(pid) for pid in said.stdout.split()]
+
+
+@pytest.mark.integration
+@needs_root
+def test_a_disk_that_ends_in_a_trial_fails_it_and_is_made_anew(
+    on_a_disk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = table.choose
+
+    def choose(server: Any, path: str) -> None:
+        original(server, path)
+        for pid in _programs():
+            os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(table, "choose", choose)
+    scan = {"path": "scan", "layout": "as loaded"}
+    failed = on_a_disk.run(**scan)
+    assert failed.status == "failed"
+    monkeypatch.setattr(table, "choose", original)
+    again = on_a_disk.run(**scan)
+    assert again.status == "complete", again.error
+    assert json.dumps(again.conditions["device"]["fidelity"])
+    scattered = on_a_disk.run(path="scan", layout="scattered")
+    took = [
+        next(row["seconds"] for row in run.observations if row["cache"] == "cold")
+        for run in (scattered, again)
+    ]
+    assert took[0] > 1.2 * took[1], "an arm turns and seeks between pieces"
