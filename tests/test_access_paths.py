@@ -1,6 +1,5 @@
 """The study access-paths: paths that are really taken, files in pieces, where lines cross."""
 
-import json
 import math
 import os
 import signal
@@ -124,7 +123,7 @@ def test_its_runs_take_the_paths_and_its_report_verifies(folder: Path, innolab: 
 
 @pytest.fixture
 def on_a_disk(tmp_path: Path) -> Iterator[Any]:
-    with _bench("access-paths", tmp_path, builds=[_OLD], devices=["15k-timed"]) as bench:
+    with _bench("access-paths", tmp_path, builds=[_OLD], devices=["15k-timed", "host"]) as bench:
         yield bench
 
 
@@ -148,13 +147,17 @@ def test_a_disk_that_ends_in_a_trial_fails_it_and_is_made_anew(
 
     monkeypatch.setattr(table, "choose", choose)
     scan = {"path": "scan", "layout": "as loaded"}
-    failed = on_a_disk.run(**scan)
+    failed = on_a_disk.run(path="scan", layout="scattered", device="15k-timed")
     assert failed.status == "failed"
     monkeypatch.setattr(table, "choose", original)
-    again = on_a_disk.run(**scan)
-    assert again.status == "complete", again.error
-    assert json.dumps(again.conditions["device"]["fidelity"])
-    scattered = on_a_disk.run(path="scan", layout="scattered")
+    beside = on_a_disk.run(**scan, device="host")
+    assert beside.status == "complete", beside.error
+    again, scattered = (
+        on_a_disk.run(path="scan", layout=layout, device="15k-timed") for layout in study.LAYOUTS
+    )
+    for run in (again, scattered):
+        assert run.status == "complete", run.error
+        assert run.conditions["device"]["fidelity"]
     took = [
         next(row["seconds"] for row in run.observations if row["cache"] == "cold")
         for run in (scattered, again)

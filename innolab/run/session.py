@@ -183,6 +183,9 @@ class Session:
             self.lost = isinstance(failure, HostLostError)
             # The server may have died on one of them: the next trials get fresh copies.
             self._clones.clear()
+            if site.disk is not None and not site.disk.is_there():
+                # They ended with their disk; removing them would be the next trial's failure.
+                self._written.clear()
         for stage, seconds in bench.clock.seconds.items():
             self.clock.seconds[stage] += seconds
         bench.note("host", facts)
