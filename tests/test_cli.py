@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 _RUN = ("run", "multi-buffer-pool", "--scale", "smoke")
 _BAD = {
-    "study": (("run", "nosuch"), "There are: compressed-insert, more-memory"),
+    "study": (("run", "nosuch"), "There are: access-paths, compressed-insert"),
     "parameter": ((*_RUN, "-p", "threads=3"), "'threads' is unknown"),
     "no value": ((*_RUN, "-p", "threads"), "write it as NAME=VALUE"),
     "scale": (("run", "multi-buffer-pool", "--scale", "huge"), "'smoke', 'quick' or 'paper'"),

@@ -131,6 +131,20 @@ class Bench:
         self._note_changes(clone, may=writes)
 
     @contextlib.contextmanager
+    def without_server(self) -> Iterator[None]:
+        """Run the block with the device alone; records what else the host did meanwhile."""
+        self.memory.release()
+        self.note("device", self.site.facts())
+        self.note("build", self.build.facts())
+        self.note("dataset", self.dataset_facts)
+        self.note("requested", {})
+        self.note("variables", store_variables(self.report, {}))
+        host, site = self.site.host, self.site
+        meter = usage.Meter(host, lambda: host.own_cpu_s() + site.emulation_cpu_s())
+        yield
+        self.note("usage", meter.read())
+
+    @contextlib.contextmanager
     def growing_server(
         self,
         settings: Settings,

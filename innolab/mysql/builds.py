@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.hosts import machine
+from innolab.hosts import machine, tools
 
 OWN_ORIGIN = "a path given by the user"
+# What stands in a server's place where a study asks a device alone.
+TOOLS = ("fio",)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,21 @@ class Build:
 
 
 @dataclass(frozen=True)
+class Tool(Build):
+    """A program that stands where a study has no server: what runs its loads."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        return {
+            "id": self.id,
+            "version": self.version,
+            "origin": self.origin,
+            "sha256": self.sha256,
+            "debug": False,
+        }
+
+
+@dataclass(frozen=True)
 class Unavailable:
     """A build that is not available on this host, and why."""
 
@@ -72,6 +89,8 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
     """
     if "/" in wanted:
         return _from_path(Path(wanted))
+    if wanted in TOOLS:
+        return _tool(wanted)
     record = cache / "builds" / f"{wanted}.json"
     known = sorted(p.stem for p in record.parent.glob("*.json"))
     if not known:
@@ -85,6 +104,13 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
     if reason := body.get("unavailable"):
         return Unavailable(wanted, reason)
     return Build(**{**body, "mysqld": tuple(body["mysqld"])})
+
+
+def _tool(name: str) -> Tool:
+    starter = Path(tools.path(name))
+    says = _ask((str(starter),), {}, "--version").strip()
+    digest = hashlib.sha256(starter.read_bytes()).hexdigest()
+    return Tool(name, says.removeprefix(f"{name}-"), (str(starter),), {}, None, "", name, digest)
 
 
 def _from_path(path: Path) -> Build:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from innolab import studies
 from innolab.analysis import consistency
+from innolab.mysql.builds import TOOLS
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
@@ -20,11 +21,10 @@ def faults(runs: RunSet, report: Path) -> list[str]:
     found = []
     for run in runs.runs:
         if run.series is None:
-            found += (
-                [f"{runlog.FILE}: trial {run.trial} has no series"]
-                if run.status == "complete"
-                else []
-            )
+            # A series is of a server's process.
+            has_server = run.conditions.get("build", {}).get("origin") not in TOOLS
+            if run.status == "complete" and has_server:
+                found.append(f"{runlog.FILE}: trial {run.trial} has no series")
         elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
         else:
@@ -79,7 +79,8 @@ def series_faults(study_name: str, report: Path) -> list[str]:
     return [
         fault
         for run in RunLog(report / runlog.FILE, study.upgrade).load()[0]
-        if run.status == "complete"
+        # A series that is missing is found by `faults`.
+        if run.status == "complete" and run.series
         for fault in consistency.guarded(
             functools.partial(follow, run), f"{run.series} of {runlog.FILE}"
         )

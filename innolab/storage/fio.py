@@ -87,10 +87,10 @@ def _outcome(job: Mapping[str, Any]) -> Outcome:
 
 
 @contextlib.contextmanager
-def filled_file(host: Host, folder: Path) -> Iterator[Path]:
+def filled_file(host: Host, folder: Path, size_bytes: int = FILE_BYTES) -> Iterator[Path]:
     """Have a file for fio in a folder while the block runs, all of it on the disk."""
     file = folder / "fio"
-    megabytes = FILE_BYTES // 1024**2
+    megabytes = size_bytes // 1024**2
     # What is not yet on the disk would be written under the limit, beside fio's own; so would what
     # the file system has still to note of it.
     fill = ["if=/dev/urandom", f"of={file}", "bs=1M", f"count={megabytes}", "conv=fsync"]
@@ -110,6 +110,7 @@ def measure(
     loads: Mapping[str, Load],
     duration_s: float,
     ramp_s: float = 0.0,
+    size_bytes: int = FILE_BYTES,
 ) -> dict[str, Outcome]:
     """Return what loads get on a file, in a process of a control group on a host.
 
@@ -118,7 +119,7 @@ def measure(
     InnolabError
         Where fio fails.
     """
-    words = argv(host.tool("fio"), file, FILE_BYTES, loads, duration_s, ramp_s)
+    words = argv(host.tool("fio"), file, size_bytes, loads, duration_s, ramp_s)
     done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
     if done.status:
         raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")

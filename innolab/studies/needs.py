@@ -27,7 +27,7 @@ def needs(study: Study, parameters: Parameters) -> Needs:
     recipe = study.dataset(parameters)
     arms = study.arms(parameters, parameters.builds[0])
     asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
-    pools = [int(settings["innodb_buffer_pool_size"]) for settings in asked]
+    pools = [int(settings.get("innodb_buffer_pool_size", 0)) for settings in asked]
     devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
     whole = recipe.size_bytes + study.grows_bytes(parameters)
     is_here = not devices or HOST in devices or bool(study.arrays(parameters))

@@ -1,0 +1,114 @@
+"""A burst of writes into a stream of reads, as a checkpoint makes it: fio, and its time line."""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from innolab.base.errors import InnolabError
+from innolab.hosts import machine
+from innolab.hosts.local import HERE
+
+PAGE_BYTES = 8192
+# S4: a burst of ten thousand pages.
+PAGES = 10_000
+READS_DEPTH, WRITES_DEPTH = 64, 32
+BIN_S = 0.5
+# How long from its first write what a burst does to reads is judged. Fixed before any run.
+JUDGED_S = 2.0
+
+
+class Bin(NamedTuple):
+    """Half a second of one kind of operation: when it ended, how many a second, how long each."""
+
+    at_s: float
+    per_s: float
+    mean_s: float
+
+
+class Line(NamedTuple):
+    """The time line of reads and of writes, and the second at which the burst began."""
+
+    reads: list[Bin]
+    writes: list[Bin]
+    burst_at_s: float
+
+    def before(self) -> list[Bin]:
+        """Return the reads before the burst, without the half second in which the load begins."""
+        return [one for one in self.reads if BIN_S < one.at_s <= self.burst_at_s]
+
+    def during(self) -> list[Bin]:
+        """Return the reads of the burst's first seconds."""
+        end = self.burst_at_s + JUDGED_S
+        return [one for one in self.reads if self.burst_at_s + BIN_S <= one.at_s <= end + BIN_S / 2]
+
+
+def argv(
+    fio: str, file: Path, size_bytes: int, logs: Path, before_s: int, after_s: int
+) -> list[str]:
+    """Return fio's words for a stream of reads, and a burst of writes some seconds into it."""
+    return [
+        fio, f"--filename={file}", f"--size={size_bytes}", f"--bs={PAGE_BYTES}", "--direct=1",
+        "--thread", "--ioengine=libaio", "--output-format=json", "--norandommap",
+        f"--log_avg_msec={round(BIN_S * 1000)}", f"--write_iops_log={logs / 'of'}",
+        f"--write_lat_log={logs / 'of'}",
+        "--name=reads", "--rw=randread", f"--iodepth={READS_DEPTH}", "--time_based",
+        f"--runtime={before_s + after_s}",
+        "--name=burst", "--rw=randwrite", f"--iodepth={WRITES_DEPTH}", f"--number_ios={PAGES}",
+        f"--startdelay={before_s}", f"--runtime={after_s}",
+    ]  # fmt: skip
+
+
+def measure(
+    file: Path, cgroup: Path | None, size_bytes: int, logs: Path, times: tuple[int, int]
+) -> Line:
+    """Return the time line of reads with a burst in it.
+
+    Parameters
+    ----------
+    logs : a folder that the servers' user may write to
+    times : seconds before the burst, and from its beginning on
+
+    Raises
+    ------
+    InnolabError
+        Where fio fails.
+    """
+    before_s, after_s = times
+    words = argv(HERE.tool("fio"), file, size_bytes, logs, before_s, after_s)
+    done = HERE.run([*machine.within(cgroup), *HERE.unprivileged(), *words])
+    if done.status:
+        raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
+    texts = {path.name: path.read_text() for path in logs.glob("of_*.log")}
+    return Line(_bins(texts, 1), _bins(texts, 2), float(before_s))
+
+
+def _bins(texts: Mapping[str, str], job: int) -> list[Bin]:
+    latencies = {at_s: value for at_s, value in _rows(texts.get(f"of_clat.{job}.log", ""))}
+    rates = _rows(texts.get(f"of_iops.{job}.log", ""))
+    return [Bin(at_s, per_s, latencies[at_s] / 1e9) for at_s, per_s in rates if latencies.get(at_s)]
+
+
+def _rows(text: str) -> Iterator[tuple[float, float]]:
+    """Yield seconds, in whole bins, and values of one of fio's logs: milliseconds, value, ..."""
+    for line in text.splitlines():
+        at_ms, value, *_ = line.split(",")
+        yield round(float(at_ms) / 1000 / BIN_S) * BIN_S, float(value)
+
+
+def summary(line: Line) -> dict[str, float]:
+    """Return what the burst did to reads: medians over half seconds before it and in it."""
+    before, during = line.before(), line.during()
+    if not before or not during:
+        raise InnolabError("fio's logs have no half second before the burst, or none in it.")
+    rates = [statistics.median(one.per_s for one in of) for of in (before, during)]
+    waits = [statistics.median(one.mean_s for one in of) for of in (before, during)]
+    found = {
+        "reads_before_per_s": rates[0],
+        "reads_in_burst_per_s": rates[1],
+        "fall_ratio": rates[1] / rates[0],
+        "read_before_s": waits[0],
+        "read_in_burst_s": waits[1],
+        "read_rise_ratio": waits[1] / waits[0],
+    }
+    return found | ({"write_in_burst_s": line.writes[0].mean_s} if line.writes else {})
