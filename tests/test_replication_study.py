@@ -18,7 +18,7 @@ from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from innolab import studies
 from innolab.analysis import findings
 from innolab.analysis.scaling import fitted
-from innolab.base.errors import InnolabError
+from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, network
 from innolab.loads import replicated
 from innolab.mysql import replication
@@ -207,3 +207,8 @@ def test_without_root_it_says_what_it_needs(env: dict[str, str]) -> None:
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert "network namespaces need root" in done.stderr
+
+
+def test_one_disk_of_arms_is_not_shared_out_between_servers() -> None:
+    with pytest.raises(InputError, match="names '15k-timed'; the devices are raid10-8x15k"):
+        STUDY.check({"devices": ["15k-timed", "host"]})

@@ -116,7 +116,9 @@ class Sites:
 
     def _lower(self, timed: bool) -> None:
         emulated.lower_disk(self._folder / _FOLDERS[timed], timed=timed)
-        self._disks.pop(timed, None)
+        if gone := self._disks.pop(timed, None):
+            # All devices on it are calibrated anew on the next one.
+            self._ready = {name: x for name, x in self._ready.items() if x.disk is not gone}
 
     def prepare(self, devices: list[str]) -> None:
         """Make ready what can be there all at once, which arrays of the same disks cannot."""

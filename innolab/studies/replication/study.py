@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Evidence, Finding
@@ -14,8 +14,15 @@ from innolab.mysql.builds import Build
 from innolab.mysql.faults import FAULTS
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
-from innolab.storage.profiles import HOST
-from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Threads
+from innolab.storage.profiles import HOST, limited
+from innolab.studies.parameters import (
+    ByEffort,
+    ByScale,
+    Devices,
+    Parameters,
+    Threads,
+    one_of,
+)
 from innolab.studies.replication import crossing, failing, spreading
 from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Facts, Study
 
@@ -48,7 +55,8 @@ class ReplicationParameters(Parameters):
 
     ROWS: ClassVar = ByScale(100_000, 400_000, 4_000_000)
     threads: Threads = 8
-    devices: Devices = ["15k", HOST]
+    # One set of arms cannot be several disks, so only limits are shared out between servers.
+    devices: Annotated[Devices, one_of({**limited(), HOST: None}, "devices")] = ["15k", HOST]
 
 
 @cache
