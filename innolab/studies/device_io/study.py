@@ -1,5 +1,6 @@
 """What a device does under the patterns of SQLIO and IOMeter? Studies G, H and I of the seeds."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
 
@@ -54,7 +55,10 @@ class DeviceParameters(Parameters):
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     """Fill a file and ask its device for all patterns, or for reads with a burst of writes."""
     size_bytes = FILE_BYTES.of(bench.parameters)
-    with bench.without_server(), fio.filled_file(HERE, bench.site.data, size_bytes) as file:
+    with bench.without_server(), contextlib.ExitStack() as stack:
+        with bench.clock.stage("cloning"):
+            filled = fio.filled_file(HERE, bench.site.data, size_bytes)
+            file = stack.enter_context(filled)
         bench.note("file_bytes", size_bytes)
         if arm.work == "bursts":
             yield from _burst(bench, file, size_bytes)
