@@ -82,9 +82,10 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     rows = bench.dataset_facts["rows"]
     asked = settings(bench.parameters, arm, bench.dataset_facts)
     statement = table.statement(arm.path, arm.share, rows)
-    copy = bench.clone("scattered" if arm.layout == "scattered" else None)
-    if arm.layout == "scattered":
-        table.scatter(copy)
+    with bench.clock.stage("cloning"):
+        copy = bench.clone("scattered" if arm.layout == "scattered" else None)
+        if arm.layout == "scattered":
+            table.scatter(copy)
     bench.note("file", {"layout": arm.layout, "extents": table.extents(copy)})
     with bench.cold_server(asked, copy) as server, bench.site.limited():
         table.choose(server, arm.path)
