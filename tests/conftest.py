@@ -141,6 +141,8 @@ def made_conditions() -> dict[str, Any]:
         "requested": {"innodb_buffer_pool_size": "128M", "loose_not_here": "1"},
         "variables": "0123456789abcdef",
         "scan_plan": {"type": "ALL", "key": None},
+        "query_plan": {"path": "scan", "type": "ALL", "key": None, "extra": ""},
+        "file": {"layout": "as loaded", "extents": 1},
         "tables_changed": None,
         "device": {
             "name": "raid10-8x15k",

@@ -73,6 +73,11 @@ _FAULTS: dict[str, tuple[str, Any]] = {
     "cold": ("conditions", {"resident_pages_before_start": 1}),
     "effective settings": ("variables", {"innodb_buffer_pool_size": "5"}),
     "full scan": ("conditions", {"scan_plan": {"type": "index", "key": "t1_c2_idx"}}),
+    "query plan": (
+        "conditions",
+        {"query_plan": {"path": "near", "type": "ALL", "key": None, "extra": ""}},
+    ),
+    "file layout": ("conditions", {"file": {"layout": "scattered", "extents": 2}}),
     "tables unchanged": ("conditions", {"tables_changed": "t1.ibd differs"}),
     "device as its profile": ("conditions", {"device": _device(read_per_s=1500.0)}),
     "array as asked": ("conditions", {"device": _array({}, degraded=1)}),

@@ -166,7 +166,9 @@ def _has_factor(study: Study, claim: Claim) -> bool:
     return bool(claim.compare or (claim.mean and not is_share))
 
 
-@pytest.mark.parametrize("name", studies.names())
+@pytest.mark.parametrize(
+    "name", [name for name in studies.names() if (ROOT / "reports" / name).is_dir()]
+)
 def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(name: str) -> None:
     study = studies.find(name)
     folder = reference(name)

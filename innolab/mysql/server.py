@@ -221,10 +221,20 @@ class Server:
         """Return how the server means to reach the first table of a statement: type, key, extra.
 
         The format is named because 9.x prints a tree where none is.
+
+        Raises
+        ------
+        ServerError
+            As `query`.
         """
-        with self.connect() as connection, connection.cursor(dictionary=True) as cursor:
-            cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
-            row = cursor.fetchall()[0]
+        from mysql.connector import Error
+
+        try:
+            with self.connect() as connection, connection.cursor(dictionary=True) as cursor:
+                cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
+                row = cursor.fetchall()[0]
+        except Error as error:
+            raise self.failure(error) from None
         return {"type": row["type"], "key": row["key"], "extra": row["Extra"] or ""}
 
     def failure(self, error: Exception) -> ServerError:
