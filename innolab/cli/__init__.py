@@ -7,7 +7,7 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli import measuring, reports, studies
+from innolab.cli import figure, measuring, reports, studies
 
 # By name, in the order of the help: what a verb does, and an example of it.
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
@@ -19,6 +19,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "verify": (reports.verify, "verify multi-buffer-pool/2026-01-31-1"),
     "sign": (reports.sign, "sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519"),
     "compare": (reports.compare, "compare STUDY/2026-01-31-1 STUDY/2026-02-14-1 --html"),
+    "figure": (figure.figure, "figure multi-buffer-pool/2026-01-31-1 passes --width single"),
     "index": (reports.index, "index"),
 }
 app = typer.Typer(

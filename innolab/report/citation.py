@@ -1,0 +1,154 @@
+"""How to cite a report: BibTeX, CSL-JSON and a sentence, from CITATION.cff and the manifest."""
+
+import datetime
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from innolab.base.provenance import ROOT
+from innolab.report.snippets import in_latex
+
+# As CITATION.cff and LICENSE have them. Neither goes with the package, and what a report shows
+# must not depend on how innolab was installed.
+AUTHORS = "innolab contributors"
+LICENCE = "MIT"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a figure comes from.
+
+    Attributes
+    ----------
+    authors : each as CITATION.cff has it, with `name`, or `given-names` and `family-names`
+    report : study and version, as innolab names it
+    date : when the report was sealed
+    innolab : the version that rendered it
+    commit : that of innolab's files then, and whether they had other changes
+    address : a DOI or an address, where CITATION.cff has one
+    """
+
+    authors: tuple[Mapping[str, str], ...]
+    title: str
+    report: str
+    date: datetime.date
+    innolab: str
+    commit: str | None
+    address: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """Return the name by which a text cites it."""
+        return "innolab-" + self.report.replace("/", "-")
+
+    @property
+    def note(self) -> str:
+        """Return which innolab made the report."""
+        at = f", commit {self.commit}" if self.commit else ""
+        return f"Rendered by innolab {self.innolab}{at}"
+
+    def sentence(self) -> str:
+        """Return who, what and when in a sentence."""
+        return f"{sentence(self.title, self.report, self._names())} {self.date.isoformat()}."
+
+    def bibtex(self) -> str:
+        """Return an entry for BibTeX and biblatex."""
+        # Braces keep the capital letters of titles, and the names of groups in one piece.
+        fields = {
+            "author": "{" + " and ".join(_in_bibtex(one) for one in self.authors) + "}",
+            "title": "{{" + in_latex(self.title) + "}}",
+            "institution": "{innolab}",
+            "type": "{Report}",
+            "number": "{" + in_latex(self.report) + "}",
+            "year": "{" + str(self.date.year) + "}",
+            "month": self.date.strftime("%b").lower(),
+            "note": "{" + in_latex(self.note) + "}",
+            **{name: "{" + value + "}" for name, value in self.address.items()},
+        }
+        body = "".join(f"  {name} = {value},\n" for name, value in fields.items())
+        return f"@techreport{{{self.key},\n{body}}}\n"
+
+    def csl(self) -> list[dict[str, Any]]:
+        """Return the entries of a CSL-JSON file: one."""
+        names = {"doi": "DOI", "url": "URL"}
+        entry = {
+            "id": self.key,
+            "type": "report",
+            "title": self.title,
+            "author": [_in_csl(one) for one in self.authors],
+            "issued": {"date-parts": [[self.date.year, self.date.month, self.date.day]]},
+            "number": self.report,
+            "version": self.report.rpartition("/")[2],
+            "publisher": "innolab",
+            "note": self.note,
+            **{names[name]: value for name, value in self.address.items()},
+        }
+        return [entry]
+
+    def _names(self) -> str:
+        return ", ".join(_plain(one) for one in self.authors)
+
+
+def sentence(title: str, report: str, authors: str = AUTHORS) -> str:
+    """Return who and what in a sentence, without what is known only once a report is sealed."""
+    return f"{authors}: {title}. innolab, report {report}."
+
+
+def of_report(body: Mapping[str, Any], title: str) -> Citation:
+    """Return the citation of a sealed report.
+
+    Parameters
+    ----------
+    body : its manifest
+    title : its study's
+    """
+    own = _own()
+    by = body["rendered_by"]
+    # Reports of innolab 0.1.0 do not say when they were sealed; a version begins with its day.
+    day = (body.get("sealed_at") or body["version"])[:10]
+    address = {"doi": own.get("doi"), "url": own.get("url") or own.get("repository-code")}
+    commit = f"{by['commit']}{' with changes' if by['dirty'] else ''}" if by["commit"] else None
+    return Citation(
+        tuple(own["authors"]),
+        title,
+        f"{body['study']}/{body['version']}",
+        datetime.date.fromisoformat(day),
+        by["version"],
+        commit,
+        {name: str(value) for name, value in address.items() if value},
+    )
+
+
+def licence_text() -> str:
+    """Return the licence of innolab and its reports, word for word."""
+    path = ROOT / "LICENSE"
+    if path.is_file():
+        return path.read_text()
+    return importlib.metadata.distribution("innolab").read_text("licenses/LICENSE") or LICENCE
+
+
+def _own() -> dict[str, Any]:
+    """Return what CITATION.cff says, or the least of it where innolab was installed without."""
+    import yaml
+
+    path = ROOT / "CITATION.cff"
+    if path.is_file():
+        return dict(yaml.safe_load(path.read_text()))
+    return {"authors": [{"name": AUTHORS}]}
+
+
+def _plain(author: Mapping[str, str]) -> str:
+    return author.get("name") or f"{author['given-names']} {author['family-names']}"
+
+
+def _in_bibtex(author: Mapping[str, str]) -> str:
+    if name := author.get("name"):
+        return "{" + in_latex(name) + "}"
+    return in_latex(f"{author['family-names']}, {author['given-names']}")
+
+
+def _in_csl(author: Mapping[str, str]) -> dict[str, str]:
+    if name := author.get("name"):
+        return {"literal": name}
+    return {"family": author["family-names"], "given": author["given-names"]}
