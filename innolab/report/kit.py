@@ -4,6 +4,7 @@ It is drawn anew from the report's recorded runs by the study's own notebook, as
 nothing of the report is executed.
 """
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -38,7 +39,7 @@ _CSS_PX_PER_INCH = 96
 README = "README.md"
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """A picture of a kit: its file, what was asked, and its height."""
 
     file: str
@@ -99,7 +100,7 @@ def _write(
         with recompute.drawn(study, copy, name) as drawn:
             values = figures.as_csv(drawn.values)
             _check_values(report, name, values)
-            pictures = list(_pictures(drawn, style, cited, made))
+            drawings = pictures(drawn, style, cited, made)
     except InputError:
         raise
     except InnolabError as error:
@@ -111,11 +112,17 @@ def _write(
         ) from None
     (made / f"{name}.csv").write_text(values)
     fields = columns.columns(drawn.values, study, study.check(Plan.read(report).parameters))
-    _write_words(drawn, fields, pictures, cited, made)
+    _write_words(drawn, fields, drawings, cited, made)
 
 
-def _pictures(drawn: figures.Drawn, style: Style, cited: Citation, made: Path) -> Iterator[_Made]:
-    """Draw each width, tone and format into the folder."""
+def pictures(drawn: figures.Drawn, style: Style, cited: Citation, folder: Path) -> list[Made]:
+    """Draw a figure in each width, tone and format into a folder.
+
+    Raises
+    ------
+    InputError
+        Where a width has no room for it.
+    """
     import matplotlib
 
     # What the house's font has, a font for print may lack.
@@ -126,18 +133,17 @@ def _pictures(drawn: figures.Drawn, style: Style, cited: Citation, made: Path) -
         matplotlib.rcParams["mathtext.fontset"] = "custom"
         matplotlib.rcParams["mathtext.rm"] = matplotlib.rcParams["mathtext.it"] = style.font
     fitted = refit.Refit(drawn.picture, families)
+    made = []
     for width in style.widths:
         fitted.fit(width.inches, width.text_pt)
+        height = drawn.picture.get_figheight()
         for is_dark in style.tones:
-            for kind in style.formats:
-                stem = f"{drawn.name}-{width.name}{'-dark' if is_dark else ''}"
-                path = made / f"{stem}.{kind}"
-                if is_dark:
-                    with dark.darkened(drawn.picture):
-                        _draw(drawn, path, width.dpi, cited)
-                else:
-                    _draw(drawn, path, width.dpi, cited)
-                yield _Made(path.name, width, drawn.picture.get_figheight(), kind, is_dark)
+            with dark.darkened(drawn.picture) if is_dark else contextlib.nullcontext():
+                for kind in style.formats:
+                    stem = f"{drawn.name}-{width.name}{'-dark' if is_dark else ''}"
+                    _draw(drawn, folder / f"{stem}.{kind}", width.dpi, cited)
+                    made.append(Made(f"{stem}.{kind}", width, height, kind, is_dark))
+    return made
 
 
 def _draw(drawn: figures.Drawn, path: Path, dpi: int, cited: Citation) -> None:
@@ -165,7 +171,7 @@ def _draw(drawn: figures.Drawn, path: Path, dpi: int, cited: Citation) -> None:
 def _write_words(
     drawn: figures.Drawn,
     fields: list[dict[str, str]],
-    pictures: list[_Made],
+    pictures: list[Made],
     cited: Citation,
     made: Path,
 ) -> None:
@@ -207,7 +213,7 @@ def _write_words(
 
 
 def _snippets(
-    name: str, caption: str, alt: str, pictures: list[_Made]
+    name: str, caption: str, alt: str, pictures: list[Made]
 ) -> Iterator[tuple[str, str, str]]:
     """Give language, file and text of what is pasted, for the formats that were drawn."""
     kinds = {p.kind for p in pictures}
@@ -236,7 +242,7 @@ def _snippets(
         yield "LaTeX", "snippet.tex", "\n".join(figures_)
 
 
-def _size(picture: _Made) -> str:
+def _size(picture: Made) -> str:
     if picture.kind == "png":
         pixels = (int(side * picture.width.dpi) for side in
                   (picture.width.inches, picture.height_inches))  # fmt: skip
