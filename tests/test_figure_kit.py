@@ -21,6 +21,7 @@ import pytest
 import seaborn
 import yaml
 from conftest import ROOT, Innolab, reference
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Picture
 from PIL import Image
 
@@ -61,23 +62,34 @@ def made(report: Path, innolab: Innolab, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def drawn() -> Iterator[figures.Drawn]:
-    """A figure of two panels in the house's style, with a legend and greys of its own."""
+def house() -> Iterator[None]:
+    """The house's style, as a notebook sets it, and what it was afterwards."""
     with matplotlib.rc_context():
         matplotlib.use("agg")
         seaborn.set_theme(style="whitegrid", palette="colorblind", font="DejaVu Sans")
-        values = pd.DataFrame({
-            "server": np.repeat(["mysql-5.6.24", "mysql-9.7"], 6),
-            "device": np.tile(np.repeat(["an array of disks", "a card"], 3), 2),
-            "case": np.tile(["128M, of one instance", "2G, of one instance", "2G, of 8"], 4),
-            "seconds": np.linspace(1, 2, 12),
-        })  # fmt: skip
-        grid = seaborn.relplot(values, x="case", y="seconds", hue="device", col="server")
-        for axes in grid.axes.flat:
-            axes.axhline(1.5, color="0.4")
-            axes.plot([0], [1.5], "w.")
-        picture = grid.set(ylabel="seconds that a scan of the whole table takes").figure
-        yield figures.Drawn(picture, "scans", values, "Seconds a scan.", "From 1 to 2.")
+        yield
+
+
+@pytest.fixture
+def drawn(house: None) -> figures.Drawn:
+    return _drawn()
+
+
+def _drawn() -> figures.Drawn:
+    """Draw two panels with long words, a legend of two parts, and greys of their own."""
+    values = pd.DataFrame({
+        "server": np.repeat(["mysql-5.6.24", "mysql-9.7"], 12),
+        "device": np.tile(np.repeat(["an array of disks", "a card"], 6), 2),
+        "pool": np.tile(["128M", "2G"], 12),
+        "case": np.tile(["of one instance", "of two instances", "of 8"], 8),
+        "seconds": np.linspace(1, 2, 24),
+    })  # fmt: skip
+    grid = seaborn.relplot(values, x="case", y="seconds", hue="device", style="pool", col="server")
+    for axes in grid.axes.flat:
+        axes.axhline(1.5, color="0.4")
+        axes.plot([0], [1.5], "w.")
+    picture = grid.set(ylabel="seconds that a scan of the whole table takes").figure
+    return figures.Drawn(picture, "scans", values, "Seconds a scan.", "From 1 to 2.")
 
 
 def _pdf_streams(path: Path) -> bytes:
@@ -190,7 +202,7 @@ def test_the_front_of_a_kit_links_to_what_is_there(made: Path) -> None:
     assert {link for link in links if not (made / link).exists()} == set()
     # Nothing in a kit goes without a word in its front.
     assert {p.name for p in made.iterdir()} - {kit.README} == set(links)
-    assert "Alternative text" in text
+    assert (made / "alt.txt").read_text().startswith("Seconds a scan by case.")
     assert (made / "LICENSE.txt").read_text() == (ROOT / "LICENSE").read_text()
 
 
@@ -280,14 +292,24 @@ def test_people_and_addresses_are_cited_too() -> None:
     assert one.csl()[0]["DOI"] == "10.5281/zenodo.1"
 
 
-def test_the_same_figure_gives_the_same_bytes(drawn: figures.Drawn, tmp_path: Path) -> None:
+def test_the_same_figure_gives_the_same_bytes(house: None, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    for folder in (first, second):
+    # The same too whichever width came before.
+    for folder, widths in ((first, "single,post"), (second, "post,single")):
         folder.mkdir()
-        kit.pictures(drawn, Style(), CITED, folder)
+        kit.pictures(_drawn(), styles.style(widths), CITED, folder)
     names = sorted(path.name for path in first.iterdir())
-    assert len(names) == 18
+    assert len(names) == 12
     assert [n for n in names if (first / n).read_bytes() != (second / n).read_bytes()] == []
+
+
+def test_headings_of_a_legend_begin_its_columns(drawn: figures.Drawn, tmp_path: Path) -> None:
+    kit.pictures(drawn, styles.style("double", tones=[False], formats="svg"), CITED, tmp_path)
+    [legend] = drawn.picture.legends
+    lefts: dict[float, list[str]] = {}
+    for text in legend.get_texts():
+        lefts.setdefault(round(text.get_window_extent().x0), []).append(text.get_text())
+    assert [words[0] for words in lefts.values()] == ["device", "pool"]
 
 
 def test_a_picture_says_where_it_is_from_and_not_when(drawn: figures.Drawn, tmp_path: Path) -> None:
@@ -300,10 +322,10 @@ def test_a_picture_says_where_it_is_from_and_not_when(drawn: figures.Drawn, tmp_
 
 def test_nothing_is_cut_off_and_no_labels_overlap(drawn: figures.Drawn, tmp_path: Path) -> None:
     for mm in (60, 85, 178, 300):
-        kit.pictures(drawn, styles.style(f"{mm}mm", size_pt=8, tones=[False]), CITED, tmp_path)
+        style = styles.style(f"{mm}mm", size_pt=8, tones=[False], formats="png")
+        kit.pictures(drawn, style, CITED, tmp_path)
         picture = drawn.picture
-        picture.set_dpi(300)
-        renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+        renderer = FigureCanvasAgg(picture).get_renderer()
         room = picture.bbox
         tight = picture.get_tightbbox(renderer)
         assert tight.width * 300 <= room.width + 2, f"{mm} mm"
@@ -447,7 +469,7 @@ def test_a_leaflet_is_the_front_of_the_kit(
     assert "    innolab figure multi-buffer-pool/2026-01-31-7 scans\n" in leaflet
     for part in ("![From 1 to 2.](scans.svg)", r"\includegraphics", "<figcaption>", "MIT"):
         assert part in leaflet
-    for link in re.findall(r'href="([^"]+)"', shown._repr_html_()):
+    for link in re.findall(r'<a href="([^"]+)"', shown._repr_html_()):
         assert (folder / link).is_file()
     assert kit.listed(folder) == {"scans": "Seconds a scan."}
 

@@ -49,8 +49,8 @@ class Citation:
         return f"Rendered by innolab {self.innolab}{at}"
 
     def sentence(self) -> str:
-        """Return who, what and when in a sentence."""
-        return f"{sentence(self.title, self.report, self._names())} {self.date.isoformat()}."
+        """Return who, when and what, as a list of references has it."""
+        return sentence(self.title, self.report, ", ".join(_plain(one) for one in self.authors))
 
     def bibtex(self) -> str:
         """Return an entry for BibTeX and biblatex."""
@@ -86,13 +86,16 @@ class Citation:
         }
         return [entry]
 
-    def _names(self) -> str:
-        return ", ".join(_plain(one) for one in self.authors)
-
 
 def sentence(title: str, report: str, authors: str = AUTHORS) -> str:
-    """Return who and what in a sentence, without what is known only once a report is sealed."""
-    return f"{authors}: {title}. innolab, report {report}."
+    """Return who, when and what, as far as it is known before a report is sealed."""
+    year = report.rpartition("/")[2][:4]
+    return f"{authors} ({year}). {title}. innolab report {report}."
+
+
+def credit(cited: str) -> str:
+    """Return what stands below a figure that is published elsewhere."""
+    return f"Source: {cited} Licence: {LICENCE}."
 
 
 def of_report(body: Mapping[str, Any], title: str) -> Citation:

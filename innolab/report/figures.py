@@ -147,12 +147,15 @@ def with_plain_ticks(picture: "Picture") -> None:
 
     for axes in picture.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            if axis.get_scale() == "log" and isinstance(axis.get_major_locator(), LogLocator):
+            if axis.get_scale() != "log":
+                continue
+            # Beside ticks that a notebook names too, those between them had powers of ten.
+            axis.set_minor_formatter(NullFormatter())
+            if isinstance(axis.get_major_locator(), LogLocator):
                 low, high = sorted(axis.get_view_interval())
                 steps = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
                 axis.set_major_locator(LogLocator(subs=steps))
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-                axis.set_minor_formatter(NullFormatter())
 
 
 def _settled(value: Any) -> Any:
@@ -167,36 +170,38 @@ def _leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path
     """Return how to use a figure: the front of its kit, which `innolab figure` makes."""
     width, height = (round(96 * inches) for inches in picture.get_size_inches())
     shown = snippets.Picture(f"{name}.svg", width, height)
+    report = _report(folder)
+    said = f"{caption} {citation.credit(citation.sentence(*report))}" if report else caption
     pasted = {
-        "Markdown": snippets.markdown(shown, caption, alt),
-        "HTML": snippets.html_figure([shown], [], caption, alt),
-        "LaTeX": snippets.latex_figure(f"{name}.png", name, caption, alt),
+        "Markdown": snippets.markdown(shown, said, alt),
+        "HTML": snippets.html_figure([shown], [], said, alt),
+        "LaTeX": snippets.latex_figure(f"{name}.png", name, said, alt),
     }
-    return "\n".join([
-        f"# {name}\n", f"{caption}\n", f"Alternative text: {snippets.line(alt)}\n",
-        *(f"## {language}\n\n{_indented(text)}\n" for language, text in pasted.items()),
-        f"The plotted values are in {name}.csv.\n",
-        *_origin(name, folder),
-    ])  # fmt: skip
-
-
-def _origin(name: str, folder: Path) -> list[str]:
-    """Return what a leaflet says of its report; nothing where the figure is of no report."""
-    if not (folder / PLAN_FILE).is_file():
-        return []
-    study = Plan.read(folder).study
-    report = f"{study}/{folders.version_of(folder)}"
-    return [
-        "## PDF, dark, other widths and fonts\n",
-        f"    innolab figure {report} {name}\n",
-        "## Source and licence\n",
-        f"{citation.sentence(studies.find(study).title, report)} Licence: {citation.LICENCE}.",
-        "The command above adds BibTeX and CSL-JSON.\n",
+    parts = [
+        f"# {name}",
+        caption,
+        f"Alternative text: {snippets.line(alt)}",
+        *(f"## {language}\n\n{_indented(text)}" for language, text in pasted.items()),
+        f"## Values\n\nThe plotted values are in [{name}.csv]({name}.csv).",
     ]
+    if report:
+        parts += [
+            "## PDF, dark, other widths and fonts, units, BibTeX",
+            _indented(f"innolab figure {report[1]} {name}"),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _report(folder: Path) -> tuple[str, str] | None:
+    """Return the title and the name of the report that a folder is of, or becomes."""
+    if not (folder / PLAN_FILE).is_file():
+        return None
+    study = studies.find(Plan.read(folder).study)
+    return study.title, f"{study.name}/{folders.version_of(folder)}"
 
 
 def _indented(text: str) -> str:
-    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip().splitlines())
 
 
 def summarized(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":

@@ -177,7 +177,7 @@ def _write_words(
 ) -> None:
     """Write what goes with the pictures: descriptions, snippets, citation, licence."""
     name, caption, alt = drawn.name, snippets.line(drawn.caption), snippets.line(drawn.alt)
-    credited = f"{caption} Source: {cited.sentence()} Licence: {citation.LICENCE}."
+    credited = f"{caption} {citation.credit(cited.sentence())}"
     pasted = list(_snippets(name, credited, alt, pictures))
     package = columns.data_package(name, caption, fields, citation.LICENCE, cited.sentence())
     shown_in = next((p.file for p in pictures if p.kind != "pdf"), pictures[0].file)
@@ -188,8 +188,7 @@ def _write_words(
     readme = template.render(
         name=name,
         caption=snippets.in_markdown(caption),
-        alt=alt,
-        alt_escaped=snippets.in_markdown(alt),
+        alt=snippets.in_markdown(alt),
         shown=shown_in,
         snippets=pasted,
         pictures=[{"file": p.file, "size": _size(p), "text": f"{p.width.text_pt:g} pt"}
@@ -202,6 +201,8 @@ def _write_words(
     )  # fmt: skip
     texts = {
         README: readme,
+        "caption.txt": f"{caption}\n",
+        "alt.txt": f"{alt}\n",
         "citation.bib": cited.bibtex(),
         "citation.json": _json(cited.csl()),
         "datapackage.json": _json(package),

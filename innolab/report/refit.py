@@ -32,15 +32,11 @@ _MOST_INCHES = 40.0
 
 
 class _Entry(NamedTuple):
-    """A line of a legend; a heading has a handle that does not show."""
+    """A line of a legend; a heading names the entries after it, and has nothing to show."""
 
     handle: Any
     label: str
-
-    @property
-    def is_heading(self) -> bool:
-        """Return whether it names the entries after it, as seaborn has it."""
-        return hasattr(self.handle, "get_visible") and not self.handle.get_visible()
+    is_heading: bool = False
 
 
 class Refit:
@@ -106,7 +102,10 @@ class Refit:
             drawn, named = axes.get_legend_handles_labels()
             handles = drawn if named == labels else handles
         legend.remove()
-        entries = [_Entry(handle, label) for handle, label in zip(handles, labels, strict=True)]
+        entries = [
+            _Entry(handle, label, _shows_nothing(handle))
+            for handle, label in zip(handles, labels, strict=True)
+        ]
         return entries, legend.get_title().get_text()
 
     def _find_strokes(self) -> Iterator[tuple[Callable[[Any], Any], Any, int]]:
@@ -268,6 +267,18 @@ class Refit:
         if not isinstance(canvas, FigureCanvasAgg):
             canvas = FigureCanvasAgg(self.picture)
         return canvas.get_renderer()
+
+
+def _shows_nothing(handle: Any) -> bool:
+    """Return whether a handle of a legend is empty, as seaborn has it for headings."""
+    from matplotlib.lines import Line2D
+
+    nothing = (None, "None", "none", " ", "")
+    return (
+        isinstance(handle, Line2D)
+        and (handle.get_linestyle() in nothing or handle.get_linewidth() == 0)
+        and handle.get_marker() in nothing
+    )
 
 
 def _labels(axis: Any) -> list["Text"]:

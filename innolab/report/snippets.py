@@ -69,8 +69,8 @@ def html_figure(
         *(_source(one, "", pictures) for one in _dark_first(pictures) if one is not plain),
     ]
     image = (
-        f'<img src="{_quoted(plain.file)}" width="{plain.width}" height="{plain.height}"\n'
-        f'      style="max-width: 100%; height: auto" alt="{_quoted(line(alt))}">'
+        f'<img src="{_quoted(plain.file)}" width="{plain.width}" height="{plain.height}" '
+        f'style="max-width: 100%; height: auto" alt="{_quoted(line(alt))}">'
     )
     lines = ["<picture>", *(f"  {source}" for source in sources), f"  {image}", "</picture>"]
     inner = "\n".join(f"  {one}" for one in lines) if sources else f"  {image}"
