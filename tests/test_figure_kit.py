@@ -1,6 +1,7 @@
 """The figure kit: a report's figure in all that a post or a paper needs."""
 
 import contextlib
+import dataclasses
 import datetime
 import itertools
 import json
@@ -455,6 +456,31 @@ def test_a_figure_that_came_out_otherwise_gives_no_kit(
     with pytest.raises(InnolabError, match=r"(?s)values are others, line 1.*innolab render"):
         kit.make(report, NAME, Style(), tmp_path / "kit")
     assert not (tmp_path / "kit").exists()
+
+
+@pytest.mark.parametrize(("formats", "snippets_"), [("pdf", {"tex"}), ("svg", {"md", "html"})])
+def test_a_kit_has_what_was_asked_for_alone(
+    drawn: figures.Drawn,
+    report: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    formats: str,
+    snippets_: set[str],
+) -> None:
+    values = pd.read_csv(report / "figures" / f"{NAME}.csv")
+
+    @contextlib.contextmanager
+    def same(*_: object) -> Iterator[figures.Drawn]:
+        yield dataclasses.replace(drawn, name=NAME, values=values)
+
+    monkeypatch.setattr(recompute, "drawn", same)
+    kit.make(report, NAME, styles.style("120mm", tones=[True], formats=formats), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {n for n in names if n.startswith(f"{NAME}-")} == {f"{NAME}-120mm-dark.{formats}"}
+    assert {n for n in names if n.startswith("snippet")} == {
+        f"snippet.{kind}" for kind in snippets_
+    }
+    assert not [n for n in names if n.endswith(".part")]
 
 
 def test_a_leaflet_is_the_front_of_the_kit(

@@ -171,16 +171,16 @@ def _draw(drawn: figures.Drawn, path: Path, dpi: int, cited: Citation) -> None:
 def _write_words(
     drawn: figures.Drawn,
     fields: list[dict[str, str]],
-    pictures: list[Made],
+    drawings: list[Made],
     cited: Citation,
     made: Path,
 ) -> None:
     """Write what goes with the pictures: descriptions, snippets, citation, licence."""
     name, caption, alt = drawn.name, snippets.line(drawn.caption), snippets.line(drawn.alt)
     credited = f"{caption} {citation.credit(cited.sentence())}"
-    pasted = list(_snippets(name, credited, alt, pictures))
+    pasted = list(_snippets(name, credited, alt, drawings))
     package = columns.data_package(name, caption, fields, citation.LICENCE, cited.sentence())
-    shown_in = next((p.file for p in pictures if p.kind != "pdf"), pictures[0].file)
+    shown_in = next((p.file for p in drawings if p.kind != "pdf"), drawings[0].file)
     loader = jinja2.FileSystemLoader(TEMPLATES)
     template = jinja2.Environment(loader=loader, keep_trailing_newline=True).get_template(
         "kit.md.j2"
@@ -192,7 +192,7 @@ def _write_words(
         shown=shown_in,
         snippets=pasted,
         pictures=[{"file": p.file, "size": _size(p), "text": f"{p.width.text_pt:g} pt"}
-                  for p in pictures],
+                  for p in drawings],
         fields=fields,
         citation=cited.sentence(),
         note=cited.note,
@@ -214,33 +214,36 @@ def _write_words(
 
 
 def _snippets(
-    name: str, caption: str, alt: str, pictures: list[Made]
+    name: str, caption: str, alt: str, drawings: list[Made]
 ) -> Iterator[tuple[str, str, str]]:
     """Give language, file and text of what is pasted, for the formats that were drawn."""
-    kinds = {p.kind for p in pictures}
-    if on_web := next((kind for kind in ("svg", "png") if kind in kinds), None):
-        of_kind = [p for p in pictures if p.kind == on_web]
-        widest = next((p.width for p in of_kind if p.width.name == "post"), None) or max(
-            (p.width for p in of_kind), key=lambda width: width.inches
-        )
-        least = min((p.width for p in of_kind), key=lambda width: width.inches)
-        main = [p.on_page() for p in of_kind if p.width == widest]
-        narrow = [p.on_page() for p in of_kind if p.width == least and least != widest]
-        phones = narrow if narrow and narrow[0].width <= snippets.PHONE_PX else []
+    if of_web := _first_kind(drawings, "svg", "png"):
+        by_width = sorted(of_web, key=lambda p: (p.width.name == "post", p.width.inches))
+        widest, least = by_width[-1].width, min(p.width.inches for p in of_web)
+        main = [p.on_page() for p in of_web if p.width == widest]
+        small = [p.on_page() for p in of_web if p.width.inches == least < widest.inches]
+        phones = [p for p in small if p.width <= snippets.PHONE_PX]
         yield "Markdown", "snippet.md", snippets.markdown(main[0], caption, alt)
         yield "HTML", "snippet.html", snippets.html_figure(main, phones, caption, alt)
-    if on_paper := next((kind for kind in ("pdf", "png") if kind in kinds), None):
-        of_kind = [p for p in pictures if p.kind == on_paper]
-        light = [p for p in of_kind if not p.is_dark] or of_kind
-        columns_ = [p for p in light if p.width.name != "post"] or light
-        figures_ = [
-            snippets.latex_figure(
-                p.file, f"{name}-{p.width.name}" if number else name, caption, alt,
-                is_wide=p.width.inches > columns_[0].width.inches or p.width.name == "double",
-            )
-            for number, p in enumerate(columns_)
-        ]  # fmt: skip
-        yield "LaTeX", "snippet.tex", "\n".join(figures_)
+    if of_paper := _first_kind(drawings, "pdf", "png"):
+        light = [p for p in of_paper if not p.is_dark] or of_paper
+        for_columns = [p for p in light if p.width.name != "post"] or light
+        yield (
+            "LaTeX",
+            "snippet.tex",
+            "\n".join(
+                snippets.latex_figure(
+                    p.file, f"{name}-{p.width.name}", caption, alt, is_wide=p.width.name == "double"
+                )
+                for p in for_columns
+            ),
+        )
+
+
+def _first_kind(drawings: list[Made], *kinds: str) -> list[Made]:
+    """Return the pictures of the first of these formats that was drawn."""
+    of_kinds = ([p for p in drawings if p.kind == kind] for kind in kinds)
+    return next((found for found in of_kinds if found), [])
 
 
 def _size(picture: Made) -> str:

@@ -176,9 +176,9 @@ def _like(name: str) -> tuple[str | None, float | None]:
             f"The style {shown(name)} cannot be read: {shown(str(error))}. Nothing was written."
         ) from None
     families = settings.get("font.family", [])
-    first = [families] if isinstance(families, str) else [*families]
+    family = families if isinstance(families, str) else next(iter(families), None)
     # A generic family stands for the first of its list.
-    own = settings.get(f"font.{first[0]}") if first else None
-    size = settings.get("axes.labelsize", settings.get("font.size"))
-    is_number = isinstance(size, int | float)
-    return (own or first or [None])[0], float(size) if is_number else settings.get("font.size")
+    named = settings.get(f"font.{family}", [family])
+    sizes = (settings.get(name) for name in ("axes.labelsize", "font.size"))
+    size_pt = next((float(size) for size in sizes if isinstance(size, int | float)), None)
+    return named if isinstance(named, str) else named[0], size_pt
