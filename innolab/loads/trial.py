@@ -308,6 +308,8 @@ class Bench:
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
+            pids = [one.pid for one in servers if one.is_running]
+            self.note("peak_memory_bytes", observe.peak_memory_bytes(host, pids))
         found = meters[0].read()
         # What disturbs the emulator disturbs the host that it emulates, which cannot see it.
         for meter in meters[1:]:
