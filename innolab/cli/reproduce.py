@@ -51,7 +51,7 @@ def reproduce(
         "expected": answered.expected(estimate),
         "runs": answered.will_run(chosen, estimate),
     }
-    asked = {name: judged[name] for name in estimate.blocks if name in judged}
+    asked = {name: judged[name] for name in (*chosen.builds, *chosen.unavailable) if name in judged}
     if plan and as_json:
         print(json.dumps({**body, "servers": answered.servers(asked, None)}, indent=1))
         return

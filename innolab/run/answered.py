@@ -50,7 +50,7 @@ def will_run(chosen: Plan, found: Estimate) -> dict[str, Any]:
 def servers(
     reference: Mapping[str, Verdict], here: Mapping[str, Verdict] | None
 ) -> list[dict[str, Any]]:
-    """Return both verdicts by server and whether they agree; before it ran the reference's alone."""
+    """Return both verdicts by server and whether they agree; before it ran one's alone."""
     if here is None:
         return [{"server": name, "reference": _verdict(one)} for name, one in reference.items()]
     return [
@@ -144,10 +144,9 @@ def answer_lines(body: Mapping[str, Any]) -> list[str]:
 def _of(taken: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> str:
     """Return how much of memory or disk was taken beside what was expected."""
     found, kind = taken[f"{what}_bytes"], expected[f"{what}_is"]
-    beside = (
-        f"{kind if kind != 'measured' else 'expected'}: {bytes_text(expected[f'{what}_bytes'])}"
-    )
-    return f"{'unknown' if found is None else bytes_text(found)} of {what} ({beside})"
+    said = "unknown" if found is None else bytes_text(found)
+    beside = "expected" if kind == "measured" else kind
+    return f"{said} of {what} ({beside}: {bytes_text(expected[f'{what}_bytes'])})"
 
 
 def _measured(verdict: Mapping[str, Any]) -> str:

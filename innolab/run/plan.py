@@ -187,9 +187,8 @@ def _require_devices(study: Study, parameters: Parameters, arms: Sequence[Arm]) 
 
 
 def _impossible(reasons: Mapping[str, str]) -> str:
-    return (
-        f"{', '.join(reasons)} cannot be emulated here: {' '.join(dict.fromkeys(reasons.values()))}"
-    )
+    whys = " ".join(dict.fromkeys(reasons.values()))
+    return f"{', '.join(reasons)} cannot be emulated here: {whys}"
 
 
 def _why_not(device: str) -> str | None:

@@ -139,9 +139,11 @@ def _on_this_host(
         try:
             found = builds.find(machine.cache_folder(), wanted)
         except InputError as why:
-            gone[wanted] = str(why)
+            # What lies at a path that is gone has no id any more.
+            if wanted in servers or wanted not in reference.plan.builds:
+                gone[wanted] = str(why)
             continue
-        if found.id in servers or isinstance(found, builds.Unavailable):
+        if found.id in servers:
             kept.append(wanted)
     if not kept:
         raise InputError(

@@ -24,7 +24,7 @@ class Needs(NamedTuple):
 
 
 def needs(study: Study, parameters: Parameters, arms: Sequence[Arm]) -> Needs:
-    """Return what some arms of a study need of their host: the largest pool, every copy of the data.
+    """Return what some arms of a study need of a host: the largest pool, all copies of the data.
 
     An upper bound: pools need not fill, nor do what trials add to the data.
     """
