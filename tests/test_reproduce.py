@@ -188,7 +188,7 @@ def test_every_claim_is_found_in_its_study() -> None:
     ],
 )
 def test_an_unknown_claim_names_close_ones(given: str, close: str) -> None:
-    with pytest.raises(InputError, match=f"Close ones: .*{close}"):
+    with pytest.raises(InputError, match=rf"Close ones: .*{close}"):
         reproduction.find(given)
 
 
@@ -210,7 +210,7 @@ def test_a_reference_without_the_arms_is_refused(study: Study) -> None:
         reproduction.servers_of(study, claims["F1-disk-8v1-emulated"], reference)
     assert reproduction.servers_of(study, claims["F1-warm-8v1"], reference) == ["x"]
     lost = replace(plan, missing_devices={"s3-disk": "it needs root"})
-    with pytest.raises(InputError, match="did not measure .*: it needs root"):
+    with pytest.raises(InputError, match=r"did not measure .*: it needs root"):
         reproduction.servers_of(
             study, claims["F1-disk-8v1-emulated"], reference._replace(plan=lost)
         )

@@ -95,7 +95,7 @@ def plan_lines(claim: Claim, chosen: Plan, found: Estimate, reference: Earlier) 
 
 def _takes(found: Estimate) -> list[str]:
     """Return the time, memory and disk of an estimate, a sentence or two each."""
-    said = f"It takes about {about(found.expected_s)}"
+    said = f"As on the reference's host, it takes about {about(found.expected_s)}"
     if found.first != found.last:
         needed = sorted(set(found.blocks.values()))
         after = f"{needed[0]}" if len(needed) == 1 else f"{needed[0]} to {needed[-1]}"
