@@ -126,6 +126,11 @@ class Pace:
     ----------
     report : what the runs are of
 
+    Attributes
+    ----------
+    arms : the seconds of each arm, by the identity of its trial in block 0
+    pause_s, change_s : what came between two trials: usually, and where an array is made
+
     Raises
     ------
     InputError
@@ -147,16 +152,16 @@ class Pace:
         pauses: dict[bool, list[float]] = {False: [], True: []}
         for one, other in itertools.pairwise(ordered):
             pauses[self._is_changed(one, other)].append(_between(one.ended_at, other.started_at))
-        self._pause, self._change = (
+        self.pause_s, self.change_s = (
             statistics.median(pauses[changed]) if pauses[changed] else 0.0
             for changed in (False, True)
         )
 
     def block_s(self, trials: Sequence[Trial]) -> float:
         """Return the seconds of some trials of one block."""
-        took = sum(self.arms.get(_arm(trial), self._mean) + self._pause for trial in trials)
+        took = sum(self.arms.get(_arm(trial), self._mean) + self.pause_s for trial in trials)
         plots = {trial.factors.get(self._plot) for trial in trials} if self._plot else set()
-        return took + len(plots) * self._change
+        return took + len(plots) * self.change_s
 
     def _is_changed(self, one: Run, other: Run) -> bool:
         """Return whether something costly was changed between two runs, as an array is."""
