@@ -63,6 +63,9 @@ def reproduce(
     folder, body = _measured(study, found, chosen, reference, asked, body)
     lines = [*answered.answer_lines(body), str(folder)]
     print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))
+    if all(one["here"]["verdict"] == "not-run" for one in body["servers"]):
+        why = "; ".join(dict.fromkeys(one["here"]["reason"] for one in body["servers"]))
+        raise InnolabError(f"Nothing was judged: {why}. The runs are kept in {folder}.")
 
 
 def _reference(study: Any, report: str | None) -> tuple[Any, str]:

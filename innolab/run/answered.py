@@ -99,8 +99,13 @@ def _takes(found: Estimate) -> list[str]:
     if found.first != found.last:
         needed = sorted(set(found.blocks.values()))
         after = f"{needed[0]}" if len(needed) == 1 else f"{needed[0]} to {needed[-1]}"
+        why = (
+            f"the reference left it open on {' and '.join(found.left_open)}"
+            if found.left_open
+            else "as in the reference"
+        )
         said += (
-            f" if it needs {after} blocks as in the reference, {about(found.least_s)} at least and "
+            f" if it needs {after} blocks ({why}), {about(found.least_s)} at least and "
             f"{about(found.most_s)} at most"
         )
     lines = [f"{said}; {about(found.before_s)} of it before the first trial."]

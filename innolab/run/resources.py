@@ -15,7 +15,7 @@ from innolab.analysis.verdicts import Verdict
 from innolab.base.errors import InputError
 from innolab.hosts import machine
 from innolab.mysql import builds, datasets
-from innolab.record.plan import Blocks, Plan
+from innolab.record.plan import Plan
 from innolab.record.run import Run, trial_key
 from innolab.run.expected import Earlier
 from innolab.storage import emulated
@@ -49,6 +49,7 @@ class Estimate(NamedTuple):
     dataset_s : what that takes, part of `before_s`; None where the record does not hold it
     memory : of the servers and of what is emulated in memory
     disk : of datasets, copies and what is emulated on the disk
+    left_open : servers on which the reference did not decide it, so that all blocks are expected
     strange_arms : of how many arms the reference has no complete run; they count as the mean
     """
 
@@ -56,6 +57,7 @@ class Estimate(NamedTuple):
     least_s: float
     most_s: float
     blocks: dict[str, int]
+    left_open: list[str]
     first: int
     last: int
     before_s: float
@@ -88,7 +90,11 @@ def estimate(
     if parameters.budget_s:
         last = max(looks.first, min(last, int(parameters.budget_s / pace.block_s(block))))
     servers = list(dict.fromkeys(str(trial.factors["server"]) for trial in block))
-    blocks = {name: _decided_after(judged.get(name), looks, last) for name in servers}
+    left_open = [name for name in servers if not _is_decided(judged.get(name))]
+    blocks = {
+        name: last if name in left_open else min(last, looks.first + judged[name].looks - 1)
+        for name in servers
+    }
     unbuilt, dataset_s = _datasets(study, chosen, reference)
     before_s = _before_s(study, chosen, reference) + (dataset_s or 0.0)
 
@@ -101,6 +107,7 @@ def estimate(
         least_s=until(dict.fromkeys(servers, looks.first)),
         most_s=until(dict.fromkeys(servers, last)),
         blocks=blocks,
+        left_open=left_open,
         first=looks.first,
         last=last,
         before_s=before_s,
@@ -112,11 +119,8 @@ def estimate(
     )
 
 
-def _decided_after(verdict: Verdict | None, looks: Blocks, last: int) -> int:
-    """Return after how many blocks a claim is expected to be decided: as in the reference."""
-    if verdict is None or verdict.verdict not in DECIDED:
-        return last
-    return min(last, looks.first + verdict.looks - 1)
+def _is_decided(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.verdict in DECIDED
 
 
 class Pace:
