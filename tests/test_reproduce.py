@@ -658,7 +658,7 @@ def _require_judged_again(made: Path, folder: Path) -> None:
     log, answer = made / "runs.jsonl", made / reproductions.ANSWER_FILE
     untouched = log.read_text(), answer.read_text()
     body = json.loads(untouched[1])
-    body["servers"][0]["here"]["estimate"] *= 2
+    body["servers"][0]["here"] |= {"verdict": "reproduced", "estimate": 9.0}
     answer.write_text(json.dumps(body))
     status, _, errors = _done(*words, reports=folder)
     assert (status, "do not follow from the runs" in errors) == (1, True)

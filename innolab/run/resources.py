@@ -1,6 +1,7 @@
 """What measuring a claim again takes of this host: time, memory, disk, by a reference's record.
 
-Measured where the record holds it; else what the plan's settings allow, which is an upper bound.
+Measured where the record holds it; else an upper bound: pools that fill, and the disk that `run`
+asks for.
 """
 
 import datetime
@@ -14,6 +15,7 @@ from innolab.analysis.findings import DECIDED
 from innolab.analysis.verdicts import Verdict
 from innolab.base.errors import InputError
 from innolab.hosts import machine
+from innolab.loads.trial import OVERHEAD_BYTES
 from innolab.mysql import builds, datasets
 from innolab.record.plan import Plan
 from innolab.record.run import Run, trial_key
@@ -230,7 +232,16 @@ def _memory(study: Study, chosen: Plan, reference: Earlier) -> Amount:
     wanted = needs(study, study.check(chosen.parameters), arms)
     image = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = image if image and emulated.backing(image) == _MEMORY else 0
-    return Amount(wanted.memory_bytes + in_memory, measured=False)
+    pools = [_filled_bytes(run, reference) for run in runs]
+    return Amount(max(pools, default=wanted.memory_bytes) + in_memory, measured=False)
+
+
+def _filled_bytes(run: Run, reference: Earlier) -> int:
+    """Return what a run's servers take if they fill the pools that they had in force."""
+    variables = reference.runs.variables.get(run.conditions.get("variables") or "", {})
+    servers = len(run.conditions.get("topology", {}).get("servers", [None]))
+    pool = int(variables.get("innodb_buffer_pool_size", 0))
+    return servers * (pool + OVERHEAD_BYTES) if pool else 0
 
 
 def _disk(study: Study, chosen: Plan, reference: Earlier) -> Amount:
