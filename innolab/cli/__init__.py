@@ -7,7 +7,7 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli import figure, measuring, reports, studies
+from innolab.cli import figure, measuring, reports, reproduce, studies
 
 # By name, in the order of the help: what a verb does, and an example of it.
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
@@ -15,6 +15,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "doctor": (studies.doctor, "doctor"),
     "plan": (studies.plan, "plan multi-buffer-pool --scale smoke -p replicates=3"),
     "run": (measuring.run, "run multi-buffer-pool -p builds=/usr/sbin/mysqld"),
+    "reproduce": (reproduce.reproduce, "reproduce F1-warm-8v1 --plan"),
     "render": (reports.render_, "render more-memory/2026-01-31-1 -p buy_data_gb=500"),
     "verify": (reports.verify, "verify multi-buffer-pool/2026-01-31-1"),
     "sign": (reports.sign, "sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519"),

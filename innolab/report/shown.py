@@ -154,13 +154,24 @@ class Verdicts:
         says = html.escape(first.says + _STANDS.get(first.stands, ""))
         cells = "".join(f"<td>{_cell(v)}</td>" for v in of)
         more = f"<td>{html.escape(_decider(of))}</td>" if why else ""
-        name = f'<small title="{first.claim}">{html.escape(first.claim)}</small>'
+        name = _reproduce(of)
         return f"<tr><td>{says} {name}</td><td>{published}</td>{cells}{more}</tr>"
 
     def __repr__(self) -> str:
         return "\n".join(
             f"{v.claim} on {v.server}: {v.verdict} {_measured(v)}".rstrip() for v in self.found
         )
+
+
+def _reproduce(of: Sequence[Verdict]) -> str:
+    """Return a claim's id; with the command that measures it again folded below, where it ran."""
+    name = html.escape(of[0].claim)
+    if all(v.verdict == "not-run" for v in of):
+        return f"<small>{name}</small>"
+    return (
+        f'<details class="reproduce"><summary><small>{name}</small></summary>'
+        f"<code>innolab reproduce {name}</code></details>"
+    )
 
 
 def _folded(rows: Sequence[Any], table: str) -> str:

@@ -77,10 +77,10 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     except InnolabError as error:
         return Findings([f"{runlog.FILE}: {error}"])
     found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
-    found.faults += _of_session(entries, body)
+    found.faults += of_session(entries, body)
     if is_todays := _is_of_todays_study(study, plan, runs):
         parameters = study.check(plan.parameters)
-        found.faults += _of_plan(study, parameters, plan, entries, runs, body)
+        found.faults += of_plan(study, parameters, plan, entries, runs, body)
         found.faults += companions.faults(runs, report)
     found.notes += consistency.own_builds(runs.runs)
     if not runlog.is_bound(entries):
@@ -142,7 +142,7 @@ def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
+def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     """Return what contradicts the order and the clock of the sessions that measured."""
     sessions = runlog.by_session(entries)
     found = runlog.faults(entries)
@@ -155,7 +155,7 @@ def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     return [f"{runlog.FILE}: {fault}" for fault in found]
 
 
-def _of_plan(
+def of_plan(
     study: Study,
     parameters: Parameters,
     plan: Plan,
