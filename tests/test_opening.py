@@ -55,7 +55,7 @@ def _planned(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every host be able to measure, without looking what it has."""
 
     def prepare(study: Study, parameters: Any) -> Plan:
-        return plan_of(study, _BUILDS, **parameters.model_dump())
+        return plan_of(study, **parameters.model_dump())
 
     for module in (opening, notebook):
         monkeypatch.setattr(module, "prepare", prepare)
@@ -110,13 +110,14 @@ def test_defaults_show_the_newest_report_and_say_how_it_differs(
 def test_a_report_that_fits_is_taken_before_a_newer_one_that_does_not(
     reports: Callable[..., dict[str, str]],
 ) -> None:
-    source = reference(_NAME)
+    source = reference("replication")
     reports(v2026_01_01_1=source, v2026_01_02_1=source)
-    _edited(folders.reports_folder() / _NAME / "2026-01-01-1", effort=None)
-    found = notebook.open_study(_NAME, {}).opened
+    _edited(folders.reports_folder() / "replication" / "2026-01-02-1", threads=16)
+    found = notebook.open_study("replication", {}).opened
     assert found is not None
     assert found.report is not None
     assert found.report.name == "2026-01-01-1"
+    assert "other parameters" not in found.says
 
 
 def test_devices_that_the_host_of_a_report_could_not_have_are_no_difference(study: Study) -> None:

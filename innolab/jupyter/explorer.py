@@ -93,8 +93,7 @@ class Explorer:
             ]
         )
         with self._filling():
-            self.study.options = list(known)
-            self.study.value = study
+            _offer(self.study, list(known), study)
         self._open_study(report)
         self.study.observe(lambda _: self._open_study(), "value")
         self.report.observe(lambda _: self._open_report(), "value")
@@ -115,9 +114,7 @@ class Explorer:
         if self._is_filling:
             return
         with self._filling():
-            self.report.options = list(self._known[self.study.value])
-            if report is not None:
-                self.report.value = report
+            _offer(self.report, list(self._known[self.study.value]), report)
         self._open_report()
 
     def _open_report(self) -> None:

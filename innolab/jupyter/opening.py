@@ -79,8 +79,7 @@ def opened(study: Study, asked: Parameters) -> Opened:
         plan = prepare(study, asked)
     except InputError as error:
         raise InputError(f"{nothing} This host cannot measure it: {error}") from None
-    says = f"{nothing} To measure it here: {_HOW}. {_duration(study, plan, recorded)}"
-    return Opened(asked, plan, None, _scratch(), says)
+    return Opened(asked, plan, None, _scratch(), f"{nothing} To measure it here: {_HOW}.")
 
 
 def of_report(study: Study, report: Path, asked: Parameters) -> Opened:
@@ -111,7 +110,7 @@ def replayed(study: Study, shown: Opened) -> RunSet:
     from IPython.display import display
 
     if shown.report is None:
-        raise InputError(shown.says)
+        raise InputError(f"{shown.says} {_duration(study, shown.plan)}")
     with render.replaying(), Shown() as progress:
         runs = measure(study, shown.folder, progress, Clock())
     display(Prose(shown.says))
@@ -209,9 +208,9 @@ def _nothing_fits(study: Study, recorded: Mapping[Path, Plan], asked: Parameters
     )
 
 
-def _duration(study: Study, plan: Plan, recorded: Mapping[Path, Plan]) -> str:
+def _duration(study: Study, plan: Plan) -> str:
     """Return how long measuring takes, as far as earlier reports say."""
-    oldest_first = reversed(list(recorded.items()))
+    oldest_first = reversed(list(_recorded(study)))
     plans = {str(folder): other for folder, other in oldest_first if not _is_unfinished(folder)}
     for name in expected.nearest_first(plans, plan):
         with contextlib.suppress(InnolabError):
