@@ -29,12 +29,12 @@ _SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "docmanager-extension/plugin": {"autosave": False},
 }
-_ALL_RAN = """() => {
-  const cells = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell')];
-  const numbered = cell => /\\[\\d+\\]/.test(
-    cell.querySelector('.jp-InputArea-prompt').textContent);
-  const failed = document.querySelector('[data-mime-type="application/vnd.jupyter.error"]');
-  return failed || (cells.length && cells.every(numbered));
+# Of an error, and of what goes to the standard error output.
+_ERRORS = '[data-mime-type="application/vnd.jupyter.stderr"]'
+_NONE_WAITS = """() => {
+  const prompts = [...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputArea-prompt')];
+  const texts = prompts.map(prompt => prompt.textContent);
+  return texts.some(text => /\\d/.test(text)) && !texts.some(text => text.includes('*'));
 }"""
 
 
@@ -124,17 +124,29 @@ def _address(server: "subprocess.Popen[bytes]", runtime: Path, log: Path) -> str
 
 def _open_and_run_all(page: Page, address: str) -> None:
     """Open a notebook and choose Run All Cells, as a reader does."""
-    page.goto(address)
-    # The kernel is there and waits.
+    # Before there is a kernel the page calls it idle too: it is there once a channel to it is open.
+    with page.expect_websocket(lambda socket: "/channels" in socket.url):
+        page.goto(address)
+    while not _has_kernel(
+        page.request.get(f"{address.partition('lab/tree')[0]}api/sessions").json()
+    ):
+        page.wait_for_timeout(100)
     page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(state="attached")
     page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text=re.compile("^Run$")).click()
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
 
 
+def _has_kernel(sessions: list[dict[str, Any]]) -> bool:
+    kernels = [session["kernel"] for session in sessions]
+    return any(k["connections"] and k["execution_state"] == "idle" for k in kernels)
+
+
 def _wait_until_all_ran(page: Page) -> None:
-    page.wait_for_function(_ALL_RAN, timeout=_PATIENCE_MS)
-    errors = page.locator('[data-mime-type="application/vnd.jupyter.error"]').all_inner_texts()
-    assert errors == []
+    """Wait until no cell runs or is due; after an error those that follow are neither."""
+    page.wait_for_function(_NONE_WAITS)
+    assert page.locator(_ERRORS).all_inner_texts() == []
+    prompts = page.locator(".jp-Notebook .jp-CodeCell .jp-InputArea-prompt").all_inner_texts()
+    assert all(re.search(r"\d", prompt) for prompt in prompts), prompts
 
 
 def _digests(folder: Path) -> dict[str, tuple[int, str]]:
@@ -193,7 +205,7 @@ def test_a_study_without_a_report_says_so_in_the_cell(
 ) -> None:
     cell = "study = innolab.open_study('multi-buffer-pool', {'builds': ['/no/such/mysqld']})"
     _open_and_run_all(page, lab(_notebook(tmp_path, f"import innolab\n{cell}", "1 + 1")))
-    error = page.locator('[data-mime-type="application/vnd.jupyter.error"]')
+    error = page.locator(_ERRORS)
     expect(error).to_have_count(1)
     expect(error).to_contain_text("No report of multi-buffer-pool is recorded")
     assert "Traceback" not in error.inner_text()
