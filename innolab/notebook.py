@@ -17,6 +17,8 @@ from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
+from innolab.jupyter import opening
+from innolab.jupyter.opening import Opened
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
@@ -47,12 +49,14 @@ class Book:
     ----------
     folder : where plan, runs and figures lie
     runs : the recorded runs, once `measure` has been called
+    opened : what is shown where this is no execution in a report's own folder
     """
 
     study: Study
     plan: Plan
     folder: Path
     recorded: RunSet | None = None
+    opened: Opened | None = None
 
     @property
     def servers(self) -> list[str]:
@@ -71,12 +75,31 @@ class Book:
             raise InputError("Nothing is measured yet in this notebook. Run: study.measure()")
         return self.recorded
 
-    def measure(self) -> pd.DataFrame:
-        """Run what is not recorded yet, showing progress, and return the observations.
+    def measure(self, anew: bool | None = None) -> pd.DataFrame:
+        """Return the observations of the recorded runs, or measure them now if that is asked for.
 
-        As `observations` with the study's main within-factors. While it measures, the report's
-        provisional page stands in its folder.
+        As `observations` with the study's main within-factors. Where a notebook is opened outside a
+        report's own folder it shows what is recorded: nothing is measured, and nothing is written
+        below the reports' folder.
+
+        Parameters
+        ----------
+        anew : whether to measure, showing progress: this begins the report of the notebook's
+            parameters or resumes it, and shows it where all of it is recorded. `innolab run` with
+            the same parameters finishes it. Left out, INNOLAB_MEASURE=1 in the environment says so
+
+        Raises
+        ------
+        InputError
+            Where nothing is recorded that could be shown, or this host cannot measure.
         """
+        if self.opened and not replaying():
+            if not opening.is_anew(anew):
+                self.plan, self.folder = self.opened.plan, self.opened.folder
+                self.recorded = opening.replayed(self.study, self.opened)
+                return self.observations(*self.study.main)
+            self.plan = prepare(self.study, self.opened.asked)
+            self.folder = folders.begin(self.plan)
         # Reading needs no right to measure: another process may hold it for hours.
         alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
@@ -222,9 +245,10 @@ class Book:
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     """Check the parameters and return the book of a study.
 
-    In a report's folder it is that report's. Elsewhere, as in JupyterLab, it is the unfinished
-    report of these very parameters, begun or resumed below the reports' folder; `innolab run` with
-    the same parameters finishes it.
+    In a report's folder it is that report's. Elsewhere, as in JupyterLab or by papermill, it shows
+    the newest recorded report of these very parameters, or, of the study's defaults, the newest
+    there is, and says which. It works on a copy in a temporary folder and measures nothing unless
+    `Book.measure` is asked to.
 
     Parameters
     ----------
@@ -233,7 +257,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     Raises
     ------
     InputError
-        Where a parameter is wrong or this host cannot run the study.
+        Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
     known = study.parameters.model_fields
@@ -247,9 +271,13 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
                 f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
                 f"are {checked.model_dump()}. Make them equal, or work in another folder."
             )
-        return Book(study, plan, here)
-    plan = prepare(study, checked)
-    return Book(study, plan, folders.begin(plan))
+        if replaying() or not (here / folders.MANIFEST_FILE).exists():
+            return Book(study, plan, here)
+        # A sealed report that somebody opened in JupyterLab must stay as it is.
+        found = opening.of_report(study, here, checked)
+    else:
+        found = opening.opened(study, checked)
+    return Book(study, found.plan, found.folder, opened=found)
 
 
 def _set_theme() -> None:

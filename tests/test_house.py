@@ -22,7 +22,7 @@ from innolab import cli, studies
 # From the ground up. A folder is a layer; a module imports its own layer and those before it.
 LAYERS = [
     "base", "hosts", "mysql", "storage", "record", "analysis", "loads", "studies", "run",
-    "report", "notebook", "cli",
+    "report", "jupyter", "notebook", "cli",
 ]  # fmt: skip
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
