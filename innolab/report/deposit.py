@@ -16,7 +16,7 @@ from typing import Any
 from innolab import studies
 from innolab.base import files
 from innolab.base.errors import InputError
-from innolab.report import citation, folders, manifest, render, revisions
+from innolab.report import citation, manifest, render, revisions
 from innolab.report.verify import verify
 from innolab.studies.study import Study
 
