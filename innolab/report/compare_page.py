@@ -42,7 +42,7 @@ def write(found: Comparison) -> Path:
         summary=found.summary,
         differences=_differences(found),
         changed=[
-            _row(pair) | {"id": _id(pair), "explained": _explained(found, pair)}
+            _row(pair) | {"id": _id(pair), "explained": explained(found, pair)}
             for pair in found.changed
         ],
         same=[_row(pair) for pair in found.pairs if pair.same],
@@ -93,7 +93,7 @@ def _id(pair: Pair) -> str:
     return f"changed-{pair.claim}-{pair.server}".replace("/", "-").replace(" ", "-")
 
 
-def _explained(found: Comparison, pair: Pair) -> str:
+def explained(found: Comparison, pair: Pair) -> str:
     """Return what may explain a changed verdict, noise among it."""
     names = [f"{one.kind} {one.name}" for one in found.touching(pair)]
     said = f"May be explained by: {', '.join(names)}. " if names else ""

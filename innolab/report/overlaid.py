@@ -14,6 +14,9 @@ from innolab.report.compare import Comparison
 if TYPE_CHECKING:
     import pandas as pd
 
+    # The series of an arm's runs in the first and in the second report.
+    Both = tuple[list[pd.DataFrame], list[pd.DataFrame]]
+
 # Columns of a series and what they count, that which says most of a server's work first; the last
 # one grows in every server that does anything.
 _COUNTERS = {
@@ -35,18 +38,21 @@ def draw(found: Comparison, folder: Path) -> figures.Figure | None:
     no such arm has a series in both reports.
     """
     arms = arms_apart(found)
-    for counter, counted in _COUNTERS.items():
-        curves = _curves(found, arms[:_MOST_PANELS], counter)
-        if curves is not None:
-            said = (
-                f"What the servers had done by each second, in {counted}: the median of an arm's "
-                f"runs, and all between the least and the greatest. {_chosen(len(arms))}"
-            )
-            return figures.publish(
-                _picture(curves, counted), "by-second", curves, folder=folder, caption=said,
-                alt=f"{said} At the last second: {_ends(curves)}.",
-            )  # fmt: skip
-    return None
+    series = _series_of(found, arms)
+    if not series:
+        return None
+    counter = next(
+        name for name in _COUNTERS if all(_grows(both, name) for both in series.values())
+    )
+    curves, counted = _curves(found, series, counter), _COUNTERS[counter]
+    said = (
+        f"What the servers had done by each second, in {counted}: the median of an arm's runs, and "
+        f"all between the least and the greatest. {_chosen(len(series), len(arms))}"
+    )
+    return figures.publish(
+        _picture(curves, counted), "by-second", curves, folder=folder, caption=said,
+        alt=f"{said} At the last second: {_ends(curves)}.",
+    )  # fmt: skip
 
 
 def arms_apart(found: Comparison) -> list[ArmKey]:
@@ -69,56 +75,66 @@ def arms_apart(found: Comparison) -> list[ArmKey]:
     return [arm for arm in chosen if all(arm in arms for arms in with_series)]
 
 
-def _curves(found: Comparison, arms: Sequence[ArmKey], counter: str) -> "pd.DataFrame | None":
-    """Return what both reports' runs had counted by each second; None where an arm counted nothing.
+def _series_of(found: Comparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, Both]":
+    """Return the series of the first arms that have some with work in them in both reports."""
+    chosen: dict[ArmKey, Both] = {}
+    for arm in arms:
+        first, second = (
+            [_series(report / run.series) for run in runs.runs
+             if run.series and not run.twin and apart.key_of(run.factors) == arm]
+            for report, runs in zip((found.first, found.second), found.runs, strict=True)
+        )  # fmt: skip
+        if _grows((first, second), list(_COUNTERS)[-1]):
+            chosen[arm] = first, second
+        if len(chosen) == _MOST_PANELS:
+            break
+    return chosen
+
+
+def _grows(both: "Both", counter: str) -> bool:
+    """Return whether a counter grew in some run of each report."""
+    return all(any(counter in of and of[counter].max() > 0 for of in series) for series in both)
+
+
+def _series(path: Path) -> "pd.DataFrame":
+    """Return times in seconds and counts of a series, from 0; nothing of one that is not read."""
+    import pandas as pd
+    from pyarrow import parquet
+
+    if companions.unreadable(path):
+        return pd.DataFrame()
+    names = parquet.read_schema(path).names
+    frame = pd.read_parquet(path, columns=[n for n in ("t_s", *_COUNTERS) if n in names])
+    return frame - frame.iloc[0] if len(frame) else frame
+
+
+def _curves(found: Comparison, series: "dict[ArmKey, Both]", counter: str) -> "pd.DataFrame":
+    """Return what both reports' runs had counted by each second.
 
     Columns: arm, report, t_s, median, least, greatest, runs.
     """
     import pandas as pd
 
     parts = []
-    for arm in arms:
-        of_arm = [
-            _series(report, [str(run.series) for run in runs.runs
-                             if run.series and not run.twin and apart.key_of(run.factors) == arm],
-                    counter)
-            for report, runs in zip((found.first, found.second), found.runs, strict=True)
-        ]  # fmt: skip
-        if not all(any(counts.max() > 0 for _, counts in series) for series in of_arm):
-            return None
-        longest = max(float(times[-1]) for series in of_arm for times, _ in series)
-        for report, series in zip((found.first, found.second), of_arm, strict=True):
+    for arm, both in series.items():
+        of_counter = [[of for of in frames if counter in of and len(of)] for frames in both]
+        longest = max(float(of["t_s"].iloc[-1]) for frames in of_counter for of in frames)
+        for report, frames in zip((found.first, found.second), of_counter, strict=True):
             names = {"arm": f"{dict(arm)['server']}: {apart.arm_text(arm)}", "report": report.name}
-            parts.append(_summary(series, longest).assign(**names))
-    if not parts:
-        return None
+            parts.append(_summary(frames, counter, longest).assign(**names))
     columns = ["arm", "report", "t_s", "median", "least", "greatest", "runs"]
     return pd.concat(parts, ignore_index=True)[columns]
 
 
-def _series(report: Path, names: Sequence[str], counter: str) -> list[tuple[Any, Any]]:
-    """Return times in seconds and counts of each series that can be read, both from 0."""
-    import pandas as pd
-    from pyarrow import parquet
-
-    found = []
-    for name in names:
-        path = report / name
-        if companions.unreadable(path) or counter not in parquet.read_schema(path).names:
-            continue
-        frame = pd.read_parquet(path, columns=["t_s", counter])
-        if len(frame):
-            found.append(tuple((frame[c] - frame[c].iloc[0]).to_numpy() for c in ("t_s", counter)))
-    return found
-
-
-def _summary(series: Sequence[tuple[Any, Any]], longest: float) -> "pd.DataFrame":
+def _summary(series: "Sequence[pd.DataFrame]", counter: str, longest: float) -> "pd.DataFrame":
     """Return median, least and greatest count of some runs by time, while half of them go on."""
     import numpy
     import pandas as pd
 
     at = numpy.linspace(0, longest, _POINTS).round(3)
-    counts = numpy.array([numpy.interp(at, *run, right=numpy.nan) for run in series])
+    counts = numpy.array(
+        [numpy.interp(at, of["t_s"], of[counter], right=numpy.nan) for of in series]
+    )
     going = numpy.isfinite(counts).sum(axis=0)
     kept = 2 * going >= len(series)
     counts = counts[:, kept]
@@ -161,9 +177,9 @@ def _picture(curves: "pd.DataFrame", counted: str) -> Any:
     return picture
 
 
-def _chosen(arms: int) -> str:
+def _chosen(shown: int, arms: int) -> str:
     said = "Arms of verdicts that changed come first, then those whose values differ most"
-    return f"{said}." if arms <= _MOST_PANELS else f"{said}; {_MOST_PANELS} of {arms} are shown."
+    return f"{said}." if shown == arms else f"{said}; {shown} of {arms} are shown."
 
 
 def _ends(curves: "pd.DataFrame") -> str:
