@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from conftest import reference
 
+from innolab.record.run import arm_text
 from innolab.report import apart, compare, compare_page, manifest
 from innolab.report.compare import Comparison, Pair
 
@@ -176,12 +177,18 @@ def test_series_of_the_arms_that_differ_are_drawn_over_each_other(other: Path) -
     values = pd.read_csv(page.parent / "figures" / "by-second.csv")
     assert set(values["report"]) == {reference(_STUDY).name, other.name}
     assert 1 <= values["arm"].nunique() <= 12
-    [of, to] = found.claims[claim].sides
-    assert all(
-        f"{_SERVER}: {', '.join(str(v) for _, v in arm if _ != 'server')}" in set(values["arm"])
-        for arm in {apart.key_of(run.factors) for run in found.runs[0].runs}
-        if dict(arm)["server"] == _SERVER and (apart.is_side(arm, of) or apart.is_side(arm, to))
-    )
+    sides = found.claims[claim].sides
+    expected = {
+        f"{_SERVER}: {arm_text(run)}"
+        for run in found.runs[0].runs
+        for side in sides
+        if run.factors["server"] == _SERVER and apart.is_side(apart.key_of(run.factors), side)
+    }
+    assert expected
+    assert expected <= set(values["arm"])
+    for _, line in values.groupby(["arm", "report"]):
+        assert line["median"].is_monotonic_increasing
+        assert line["median"].iloc[0] == 0
     assert (values["least"] <= values["median"]).all()
     assert (values["median"] <= values["greatest"]).all()
     assert 'id="by-second"' in page.read_text()

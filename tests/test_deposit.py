@@ -93,10 +93,17 @@ def test_what_zenodo_would_not_take_is_found() -> None:
     report = reference("multi-buffer-pool")
     right = deposit.metadata(report, manifest.read(report), studies.find("multi-buffer-pool"))
     assert _refused(right) == []
+    for name in _REQUIRED:
+        assert _refused({**right, name: ""}), name
     for name in right:
-        wrong = {**right, name: [None]}
-        assert _refused(wrong) or name in ("notes",), name
-    assert _refused({**right, "licence": "MIT"})
+        assert _refused({**right, name: 7}), name
+    related = {"identifier": "a post", "relation": "references"}
+    for wrong in (
+        {"creators": [{"affiliation": "x"}]}, {"creators": [{"name": "x", "mail": "y"}]},
+        {"related_identifiers": [related]}, {"upload_type": "poster"}, {"licence": "MIT"},
+        {"publication_date": "22 November"}, {"keywords": [1]},
+    ):  # fmt: skip
+        assert _refused({**right, **wrong}), wrong
 
 
 @pytest.mark.usefixtures("trusting")

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from innolab import cli, studies
 from innolab.cli import documents
+from innolab.record.plan import Plan
 from innolab.report import verify
 from innolab.report.verify import Findings
 
@@ -64,9 +66,13 @@ def test_a_doctor_says_whether_the_host_is_ready() -> None:
     assert {"memory", "disk"} <= {f["name"] for f in body["findings"]}
 
 
-@pytest.mark.integration
-def test_a_plan_has_its_trials_and_times_as_numbers() -> None:
-    body = _document("plan", "multi-buffer-pool", "--effort", "30min", "-p", "devices=host")
+def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A plan that was made once: no server needs to be installed.
+    recorded = Plan.read(reference("multi-buffer-pool"))
+    chosen = replace(recorded, unavailable={"mysql-8.0": "it is not packaged"})
+    monkeypatch.setattr("innolab.run.plan.prepare", lambda *_: chosen)
+    body = _document("plan", "multi-buffer-pool")
+    assert body["parameters"] == chosen.parameters
     assert body["blocks_first"] <= body["blocks_in_time"] <= body["blocks_last"]
     assert 0 < body["time"]["first_verdicts_s"] < body["time"]["most_s"]
     assert body["trials"][0]["position"] == 0
@@ -74,6 +80,7 @@ def test_a_plan_has_its_trials_and_times_as_numbers() -> None:
     powers = [c["power_share"] for c in body["claims"] if c["power_share"] is not None]
     assert powers
     assert all(0 <= power <= 1 for power in powers)
+    assert body["not_run"] == {"mysql-8.0": "it is not packaged"}
 
 
 def test_a_report_that_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

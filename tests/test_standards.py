@@ -157,7 +157,10 @@ def test_whatever_is_changed_in_a_crate_is_found(crated: Path, tmp_path: Path) -
     digests = manifest.digests(crated)
     assert crate.differences(crated, made, digests) == []
     kept = json.loads((crated / crate.CRATE_FILE).read_text())
+    of_files = [e["@id"] for e in kept["@graph"] if e["@type"] == "File"]
     for number, entity in enumerate(kept["@graph"]):
+        if entity["@id"] in of_files[3:-3]:
+            continue  # As many alike would take a minute.
         for name, value in entity.items():
             changed = copy.deepcopy(kept)
             changed["@graph"][number][name] = f"{value}1"
@@ -212,8 +215,22 @@ def _of_one_notebook() -> list[Path]:
     return next(reports for reports in by_notebook.values() if len(reports) > 1)[:2]
 
 
+def _short(path: Path) -> Any:
+    """Return a notebook with its pictures cut short: nbdime aligns them line by line, for minutes.
+
+    Each keeps its size, so that another one is another output.
+    """
+    notebook = nbformat.read(path, 4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            for kind, text in output.get("data", {}).items():
+                if "<svg" in text:
+                    output["data"][kind] = f"{text[:100]} {len(text)}"
+    return notebook
+
+
 def test_two_reports_notebooks_differ_in_parameters_and_outputs_alone() -> None:
-    one, other = (nbformat.read(report / "notebook.ipynb", 4) for report in _of_one_notebook())
+    one, other = (_short(report / "notebook.ipynb") for report in _of_one_notebook())
     changed = _changed(one, other)
     given = {
         number

@@ -152,7 +152,7 @@ def _where(arms: Sequence[ArmKey], every: Sequence[ArmKey]) -> str:
     counted = f"{len(arms)} of {len(every)} arms of {server}"
     if common:
         return f"{counted}: {', '.join(f'{name} {level}' for name, level in sorted(common))}"
-    named = "; ".join(arm_text(arm) for arm in arms[:_MOST_ARMS_NAMED])
+    named = "; ".join(_named(arm) for arm in arms[:_MOST_ARMS_NAMED])
     return f"{counted}: {named}" + ("; ..." if len(arms) > _MOST_ARMS_NAMED else "")
 
 
@@ -161,9 +161,8 @@ def _shared(arms: Sequence[ArmKey]) -> set[tuple[str, Level]]:
     return {level for level in arms[0] if all(level in arm for arm in arms)}
 
 
-def arm_text(arm: ArmKey) -> str:
-    """Return the levels of an arm in words, its server left out."""
-    return ", ".join(str(level) for name, level in arm if name != "server")
+def _named(arm: ArmKey) -> str:
+    return ", ".join(f"{name} {level}" for name, level in arm if name != "server")
 
 
 def _builds(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:

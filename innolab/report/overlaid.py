@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innolab.base.units import number
+from innolab.record.run import arm_text
 from innolab.report import apart, companions, figures
 from innolab.report.apart import ArmKey
 from innolab.report.compare import Comparison
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     # The series of an arm's runs in the first and in the second report.
     Both = tuple[list[pd.DataFrame], list[pd.DataFrame]]
 
-# Columns of a series and what they count, that which says most of a server's work first; the last
-# one grows in every server that does anything.
+# Columns of a series, what they count, and how many of it make one; that which says most of a
+# server's work first. The last one grows in every server that does anything.
 _COUNTERS = {
-    "transactions": "transactions",
-    "rows": "rows",
-    "mysqld_read_bytes": "bytes read from the device",
-    "mysqld_cpu_s": "seconds of processor time",
+    "transactions": ("transactions", 1),
+    "rows": ("rows", 1),
+    "mysqld_read_bytes": ("GB read from the device", 1e9),
+    "mysqld_cpu_s": ("seconds of processor time", 1),
 }
 _MOST_PANELS = 12
 _COLUMNS = 3
@@ -44,7 +45,7 @@ def draw(found: Comparison, folder: Path) -> figures.Figure | None:
     counter = next(
         name for name in _COUNTERS if all(_grows(both, name) for both in series.values())
     )
-    curves, counted = _curves(found, series, counter), _COUNTERS[counter]
+    curves, counted = _curves(found, series, counter), _COUNTERS[counter][0]
     said = (
         f"What the servers had done by each second, in {counted}: the median of an arm's runs, and "
         f"all between the least and the greatest. {_chosen(len(series), len(arms))}"
@@ -111,40 +112,38 @@ def _series(path: Path) -> "pd.DataFrame":
 def _curves(found: Comparison, series: "dict[ArmKey, Both]", counter: str) -> "pd.DataFrame":
     """Return what both reports' runs had counted by each second.
 
-    Columns: arm, report, t_s, median, least, greatest, runs.
+    A run that has ended has done all that it did. Columns: arm, report, t_s, median, least,
+    greatest, runs.
     """
     import pandas as pd
 
+    named = {apart.key_of(run.factors): arm_text(run) for run in found.runs[1].runs}
     parts = []
     for arm, both in series.items():
         of_counter = [[of for of in frames if counter in of and len(of)] for frames in both]
         longest = max(float(of["t_s"].iloc[-1]) for frames in of_counter for of in frames)
         for report, frames in zip((found.first, found.second), of_counter, strict=True):
-            names = {"arm": f"{dict(arm)['server']}: {apart.arm_text(arm)}", "report": report.name}
+            names = {"arm": f"{dict(arm)['server']}: {named[arm]}", "report": report.name}
             parts.append(_summary(frames, counter, longest).assign(**names))
     columns = ["arm", "report", "t_s", "median", "least", "greatest", "runs"]
     return pd.concat(parts, ignore_index=True)[columns]
 
 
 def _summary(series: "Sequence[pd.DataFrame]", counter: str, longest: float) -> "pd.DataFrame":
-    """Return median, least and greatest count of some runs by time, while half of them go on."""
+    """Return median, least and greatest count of some runs by time in seconds."""
     import numpy
     import pandas as pd
 
     at = numpy.linspace(0, longest, _POINTS).round(3)
-    counts = numpy.array(
-        [numpy.interp(at, of["t_s"], of[counter], right=numpy.nan) for of in series]
-    )
-    going = numpy.isfinite(counts).sum(axis=0)
-    kept = 2 * going >= len(series)
-    counts = counts[:, kept]
+    one = _COUNTERS[counter][1]
+    counts = numpy.array([numpy.interp(at, of["t_s"], of[counter] / one) for of in series])
     return pd.DataFrame(
         {
-            "t_s": at[kept],
-            "median": numpy.nanmedian(counts, axis=0),
-            "least": numpy.nanmin(counts, axis=0),
-            "greatest": numpy.nanmax(counts, axis=0),
-            "runs": going[kept],
+            "t_s": at,
+            "median": numpy.median(counts, axis=0),
+            "least": counts.min(axis=0),
+            "greatest": counts.max(axis=0),
+            "runs": len(series),
         }
     )
 
