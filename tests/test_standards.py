@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 import standards_venv
-from conftest import ROOT, reference
+from conftest import BIN, ROOT, reference
 
 from innolab import studies
 from innolab.record.plan import Plan
@@ -216,16 +217,16 @@ def _of_one_notebook() -> list[Path]:
 
 
 def _short(path: Path) -> Any:
-    """Return a notebook with its pictures cut short: nbdime aligns them line by line, for minutes.
+    """Return a notebook with what it shows cut short.
 
-    Each keeps its size, so that another one is another output.
+    nbdime aligns long outputs letter by letter, which takes minutes. Each keeps its size, so that
+    another one is another output.
     """
     notebook = nbformat.read(path, 4)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             for kind, text in output.get("data", {}).items():
-                if "<svg" in text:
-                    output["data"][kind] = f"{text[:100]} {len(text)}"
+                output["data"][kind] = f"{text[:60]} {len(text)}"
     return notebook
 
 
@@ -239,6 +240,21 @@ def test_two_reports_notebooks_differ_in_parameters_and_outputs_alone() -> None:
     }
     assert {number for number, key in changed if key == "source"} == given
     assert {key for _, key in changed} == {"source", "outputs"}
+
+
+def test_nbdiff_shows_the_parameters_that_differ_and_no_other_source() -> None:
+    one, other = _of_one_notebook()
+    done = subprocess.run(
+        [BIN / "nbdiff", "--ignore-outputs", "--no-color", "--color-words",
+         one / "notebook.ipynb", other / "notebook.ipynb"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    places = re.findall(r"^## modified (.*):$", done.stdout, re.MULTILINE)
+    assert len(places) == 1
+    assert places[0].endswith("/source")
+    efforts = [manifest.read(report)["parameters"]["effort"] for report in (one, other)]
+    assert all(effort in done.stdout for effort in efforts)
 
 
 def test_a_cell_that_was_changed_is_shown_as_that_cell() -> None:
