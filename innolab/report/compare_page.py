@@ -62,9 +62,9 @@ def _links(found: Comparison, folder: Path) -> list[str]:
 
 
 def _differences(found: Comparison) -> list[dict[str, Any]]:
-    """Return a row a difference with the claims that it touches, most changed verdicts first.
+    """Return a row a difference with the claims that it touches: the most specific kind first.
 
-    Of equals the most specific stays first: a setting says more than another host.
+    Of one kind, that which touches the most changed verdicts. One of all arms names none of them.
     """
     touched: dict[Difference, list[Pair]] = {one: [] for one in found.differences}
     for pair in found.pairs:
@@ -73,6 +73,7 @@ def _differences(found: Comparison) -> list[dict[str, Any]]:
     rows = [
         {
             "of": one,
+            "is_general": one.server is None,
             "changed": [_row(pair) | {"id": _id(pair)} for pair in pairs if not pair.same],
             "kept": _named([pair for pair in pairs if pair.same]) if one.arms else "",
         }
