@@ -21,6 +21,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "sign": (reports.sign, "sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519"),
     "compare": (reports.compare, "compare STUDY/2026-01-31-1 STUDY/2026-02-14-1 --html"),
     "figure": (figure.figure, "figure multi-buffer-pool/2026-01-31-1 passes --width single"),
+    "deposit": (reports.deposit, "deposit multi-buffer-pool/2026-01-31-1 --to my/deposit"),
     "index": (reports.index, "index"),
 }
 app = typer.Typer(

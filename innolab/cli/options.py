@@ -15,3 +15,6 @@ Named = Annotated[
 ]
 StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="See: innolab list")]
 ReportName = Annotated[str, typer.Argument(metavar="REPORT", help="A folder, or STUDY/VERSION.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead, as docs/json.md has it.")
+]

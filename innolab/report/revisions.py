@@ -20,7 +20,7 @@ from innolab.hosts import machine
 from innolab.report import manifest
 
 # What another revision's code reads; its tests and reports are not needed.
-_PARTS = ("innolab", "notebooks", "data", "playbooks", "requirements.lock")
+_PARTS = ("innolab", "notebooks", "data", "playbooks", "requirements.lock", "CITATION.cff")
 _LIMIT_S = 900
 _MAIN = "from innolab.cli import main; main()"
 
@@ -77,8 +77,14 @@ def has_own_lock(body: dict[str, Any]) -> bool:
     return bool(body["lock_sha256"] != manifest.digest(manifest.LOCK))
 
 
-def _tree(body: dict[str, Any]) -> Path:
-    """Return the revision's files, taken from this clone's history once."""
+def tree(body: dict[str, Any]) -> Path:
+    """Return the files of the revision that rendered a report, from this clone's history.
+
+    Raises
+    ------
+    UnavailableError
+        Where nobody has that revision, or this clone has not.
+    """
     commit = body["rendered_by"]["commit"]
     if body["rendered_by"]["dirty"]:
         raise UnavailableError(
@@ -91,16 +97,18 @@ def _tree(body: dict[str, Any]) -> Path:
             f"not have. Fetch it (git fetch --unshallow, or git fetch origin {commit}) and verify "
             "again"
         )
-    tree = _cache() / f"tree-{commit[:16]}"
-    if not tree.exists():
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=tree.parent) as half:
+    place = _cache() / f"tree-{commit[:16]}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as half:
             archive = Path(half) / "tree.tar"
-            _git("archive", f"--output={archive}", commit, "--", *_PARTS).check_returncode()
+            # Some parts are younger than the first revisions.
+            parts = _git("ls-tree", "--name-only", commit, "--", *_PARTS).stdout.split()
+            _git("archive", f"--output={archive}", commit, "--", *parts).check_returncode()
             with tarfile.open(archive) as packed:
                 packed.extractall(Path(half) / "tree", filter="data")
-            (Path(half) / "tree").rename(tree)
-    return tree
+            (Path(half) / "tree").rename(place)
+    return place
 
 
 def _is_known(commit: str | None) -> bool:
@@ -117,9 +125,9 @@ def _git(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
 
 
-def _python(tree: Path) -> Path:
+def _python(place: Path) -> Path:
     """Return the interpreter of an environment of the revision's own lock, made once."""
-    lock = tree / "requirements.lock"
+    lock = place / "requirements.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     folder = _cache() / f"venv-{digest[:16]}"
     if not folder.exists():
@@ -147,12 +155,12 @@ def _cache() -> Path:
 
 def _innolab(body: dict[str, Any], place: Path, *words: str, own_lock: bool) -> None:
     """Run the revision's own command line, its reports in `place`."""
-    tree = _tree(body)
-    python = _python(tree) if own_lock else Path(sys.executable)
+    revision = tree(body)
+    python = _python(revision) if own_lock else Path(sys.executable)
     try:
         done = subprocess.run(
             [str(python), "-c", _MAIN, *words],
-            env={**os.environ, "PYTHONPATH": str(tree), "INNOLAB_REPORTS": str(place)},
+            env={**os.environ, "PYTHONPATH": str(revision), "INNOLAB_REPORTS": str(place)},
             cwd=place,
             capture_output=True,
             text=True,
