@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from innolab.base import places
 from innolab.base.errors import InputError
 
 SERVER_USER = "innolab"
@@ -44,7 +45,7 @@ def server_user() -> str | None:
     except KeyError:
         raise InputError(
             f"innolab runs as root but the user '{SERVER_USER}', under which servers run then, "
-            "does not exist. Create it with: make setup"
+            f"does not exist. Create it with: {places.set_up()}"
         ) from None
 
 

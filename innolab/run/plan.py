@@ -3,6 +3,7 @@
 import contextlib
 from pathlib import Path
 
+from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe, tools
@@ -40,13 +41,15 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
         reasons = " ".join(f"{name}: {why}" for name, why in missing.items())
         raise InputError(
             f"None of the builds asked for is available on this host. {reasons} "
-            "Fix this and run: make setup; or name a mysqld by path with -p builds=PATH."
+            f"Fix this and run: {places.set_up()}; or name a mysqld by path with -p builds=PATH."
         )
     if len({b.id for b in usable}) < len(usable):
         raise InputError("The builds asked for are not all different; name each build once.")
     _require_able(study, usable)
     if not trial.base_settings_file(cache).exists():
-        raise InputError(f"There is no {trial.base_settings_file(cache)} yet. Run: make setup")
+        raise InputError(
+            f"There is no {trial.base_settings_file(cache)} yet. Run: {places.set_up()}"
+        )
     for name in study.tools:
         tools.path(name)
     parameters, missing_devices = _usable_devices(study, parameters)
