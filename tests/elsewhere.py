@@ -10,9 +10,12 @@ from pathlib import Path
 from conftest import BIN, ROOT
 
 LOCK = ROOT / "requirements.lock"
-# Before a command that must not run as root.
+# Before a command that must not run as root. What setpriv itself starts may still lie where only
+# root may look; what `env` starts may not.
 UNPRIVILEGED = (
-    ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    ["/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "/usr/bin/env"]
+    if os.geteuid() == 0
+    else []
 )
 
 

@@ -73,7 +73,7 @@ def run(wheel: Path, place: Path, empty: Path) -> Run:
 
     def call(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*_words(), programs / "innolab", *words],
+            [*UNPRIVILEGED, programs / "innolab", *words],
             env={**kept, "PATH": str(programs), "HOME": str(empty / "home"), **env},
             cwd=empty,
             capture_output=True,
@@ -85,10 +85,6 @@ def run(wheel: Path, place: Path, empty: Path) -> Run:
     if UNPRIVILEGED:
         shutil.chown(empty / "home", "nobody", "nogroup")
     return call
-
-
-def _words() -> list[str]:
-    return [str(shutil.which(UNPRIVILEGED[0])), *UNPRIVILEGED[1:]] if UNPRIVILEGED else []
 
 
 def _names(wheel: Path) -> set[str]:
@@ -131,12 +127,13 @@ def test_a_source_archive_gives_the_same_wheel(wheel: Path, source: Path, place:
 def test_it_lists_the_studies_and_says_what_is_missing(run: Run, empty: Path) -> None:
     listed = run("list", "--names")
     assert listed.stdout.split() == studies.names(), listed.stderr
-    examined = run("doctor")
+    examined = run("doctor", PATH=os.environ["PATH"])
     assert examined.returncode == 1
     assert "Run: innolab setup" in examined.stdout
     assert "in a clone of innolab: make lab" in examined.stdout
-    planned = run("plan", STUDY, "-p", "builds=mysql-9.7")
+    planned = run("plan", "multi-buffer-pool")
     assert planned.returncode == 2
+    assert "Run: innolab setup" in planned.stderr
     assert not (empty / "reports").exists()
 
 

@@ -114,8 +114,11 @@ def _lock_holder() -> str:
     return str(struct.unpack("3i", credentials)[0])
 
 
+def there(folder: Path) -> Path:
+    """Return a folder, or the innermost one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
 def free_disk_bytes(folder: Path) -> int:
     """Return the free bytes of the file system that holds `folder` or will hold it."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return shutil.disk_usage(there(folder)).free

@@ -64,7 +64,7 @@ def _tools() -> Iterator[Finding]:
         try:
             yield Finding("ok", name, tools.path(name))
         except InputError as error:
-            yield Finding("note", name, f"{error} Some studies need it")
+            yield Finding("note", name, f"{error}; some studies need it")
     if why := emulated.why_impossible():
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:
@@ -93,7 +93,8 @@ def _room() -> Iterator[Finding]:
 
 
 def _disturbers() -> Iterator[Finding]:
-    facts = observe.facts(HERE, HERE.folder)
+    # Before the first set-up there is no cache folder yet.
+    facts = observe.facts(HERE, machine.there(HERE.folder))
     if facts["virtual"]:
         yield Finding("note", "virtual machine", "neighbours may take CPU time; runs record it")
     if facts["swap_bytes"]:
