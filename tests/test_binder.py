@@ -1,6 +1,5 @@
 """Binder: repo2docker knows the repository for what it is, and its last step gives a replay."""
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -8,32 +7,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import standards_venv
 import yaml
 from conftest import ROOT
 from elsewhere import clone, uv
 
-from innolab.hosts import machine
 from innolab.record.plan import Plan
 from innolab.report import folders
 
 pytestmark = pytest.mark.integration
 
 STUDY = "replication"
-_LOCK = ROOT / "tests" / "standards.lock"
-
-
-@pytest.fixture(scope="session")
-def standards() -> Path:
-    """The programs of standards.lock, whose versions clash with ours, kept in the cache folder."""
-    digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()
-    venv = machine.cache_folder() / "tests" / f"standards-{digest[:16]}"
-    if not venv.exists():
-        half = venv.with_name(venv.name + ".part")
-        uv("venv", "--quiet", "--clear", "--relocatable", "--python", sys.executable, half)
-        uv("pip", "install", "--quiet", "--python", half / "bin" / "python",
-           "--require-hashes", "--requirements", _LOCK)  # fmt: skip
-        half.rename(venv)
-    return venv / "bin"
 
 
 @pytest.fixture(scope="module")
@@ -42,30 +26,41 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clone(tmp_path_factory.mktemp("binder") / "innolab", f"reports/{STUDY}/")
 
 
+def _apt() -> list[str]:
+    lines = (ROOT / "apt.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
 def test_repo2docker_makes_a_conda_image_with_our_packages_and_our_last_step(
-    standards: Path, repository: Path
+    repository: Path,
 ) -> None:
+    # As Binder's own user; without these, as the user who runs the test.
+    as_user = ["--user-id", "1000", "--user-name", "jovyan"]
     done = subprocess.run(
-        [standards / "jupyter-repo2docker", "--no-build", "--debug", repository],
+        [standards_venv.bin_folder() / "jupyter-repo2docker", "--no-build", "--debug", *as_user,
+         repository],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert "CondaBuildPack" in said
+    assert "Building conda environment for python=3.11" in said
     steps = [line.strip() for line in said.splitlines()]
-    named = (ROOT / "apt.txt").read_text().splitlines()
-    packages = [line for line in named if not line.startswith("#")]
-    assert any("apt-get" in step and all(p in step for p in packages) for step in steps) or all(
-        any(p in step.split() for step in steps) for p in packages
-    )
-    assert any("postBuild" in step for step in steps)
-    assert any("environment.yml" in step for step in steps)
+    wanted = " ".join(_apt())
+    order = [
+        next(n for n, step in enumerate(steps) if part in step)
+        for part in (
+            f"apt-get install --yes --no-install-recommends {wanted}",
+            'env update -p ${NB_PYTHON_PREFIX} --file "environment.yml"',
+            "COPY --chown=1000:1000 src/ ${REPO_DIR}/",
+            "RUN ./postBuild",
+        )
+    ]
+    assert order == sorted(order), "libraries come before the code, whose changes leave them"
 
 
 def test_what_apt_and_conda_are_asked_for_is_well_formed() -> None:
-    names = [n for n in (ROOT / "apt.txt").read_text().splitlines() if not n.startswith("#")]
-    assert names
-    assert all(name.replace("-", "").isalnum() for name in names)
+    assert _apt()
+    assert all(name.replace("-", "").isalnum() for name in _apt())
     asked = yaml.safe_load((ROOT / "environment.yml").read_text())
     assert asked["dependencies"][0] == "python=3.11"
     assert os.access(ROOT / "postBuild", os.X_OK)

@@ -175,7 +175,7 @@ def test_what_needs_the_history_says_that_it_needs_a_clone(
     older = place / "older"
     shutil.copytree(rendered, older)
     page = older / "index.html"
-    page.write_text(page.read_text().replace("</main>", "<p>An older page.</p></main>"))
+    page.write_text(page.read_text().replace("</body>", "<p>An older page.</p></body>"))
 
     def by_another(body: dict[str, Any]) -> dict[str, Any]:
         body["rendered_by"]["commit"] = "c" * 40
