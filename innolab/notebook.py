@@ -35,7 +35,7 @@ from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure, replaying
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
-from innolab.studies import judging, schedule
+from innolab.studies import cells, judging, schedule
 from innolab.studies.study import Study
 
 table, prose = Table, Prose
@@ -252,7 +252,8 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
 
     Parameters
     ----------
-    given : the parameters by name; the notebook's globals, of which only these are looked at
+    given : the parameters by name; or the notebook's globals, of which those are taken that its
+        cells of parameters assign, papermill's among them (`innolab.studies.cells`)
 
     Raises
     ------
@@ -260,8 +261,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
         Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
-    known = study.parameters.model_fields
-    checked = study.check({k: v for k, v in (given or {}).items() if k in known})
+    checked = study.check(cells.given(given or {}, study.parameters.model_fields))
     _set_theme()
     here = Path.cwd()
     if (here / PLAN_FILE).exists():

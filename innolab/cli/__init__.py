@@ -7,12 +7,13 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli import figure, measuring, reports, reproduce, studies
+from innolab.cli import figure, measuring, reports, reproduce, setting_up, studies
 
 # By name, in the order of the help: what a verb does, and an example of it.
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "list": (studies.list_, "list --names"),
     "doctor": (studies.doctor, "doctor"),
+    "setup": (setting_up.setup, "setup"),
     "plan": (studies.plan, "plan multi-buffer-pool --scale smoke -p replicates=3"),
     "run": (measuring.run, "run multi-buffer-pool -p builds=/usr/sbin/mysqld"),
     "reproduce": (reproduce.reproduce, "reproduce F1-warm-8v1 --plan"),
@@ -27,7 +28,6 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
 app = typer.Typer(
     help="Re-run published studies of MySQL/InnoDB storage and memory, and judge their claims.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

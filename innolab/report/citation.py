@@ -1,18 +1,12 @@
 """How to cite a report: BibTeX, CSL-JSON and a sentence, from CITATION.cff and the manifest."""
 
 import datetime
-import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from innolab.base.provenance import ROOT
+from innolab.report import project
 from innolab.report.snippets import in_latex
-
-# As CITATION.cff and LICENSE have them. Neither goes with the package, and what a report shows
-# must not depend on how innolab was installed.
-AUTHORS = "innolab contributors"
-LICENCE = "MIT"
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ class Citation:
 
     def sentence(self) -> str:
         """Return who, when and what, as a list of references has it."""
-        return sentence(self.title, self.report, ", ".join(_plain(one) for one in self.authors))
+        return _sentence(self.authors, self.title, self.report)
 
     def bibtex(self) -> str:
         """Return an entry for BibTeX and biblatex."""
@@ -87,15 +81,20 @@ class Citation:
         return [entry]
 
 
-def sentence(title: str, report: str, authors: str = AUTHORS) -> str:
+def sentence(title: str, report: str) -> str:
     """Return who, when and what, as far as it is known before a report is sealed."""
+    return _sentence(project.entries()["authors"], title, report)
+
+
+def _sentence(authors: Sequence[Mapping[str, str]], title: str, report: str) -> str:
+    names = ", ".join(_plain(one) for one in authors)
     year = report.rpartition("/")[2][:4]
-    return f"{authors} ({year}). {title}. innolab report {report}."
+    return f"{names} ({year}). {title}. innolab report {report}."
 
 
 def credit(cited: str) -> str:
     """Return what stands below a figure that is published elsewhere."""
-    return f"Source: {cited} Licence: {LICENCE}."
+    return f"Source: {cited} Licence: {project.own().licence}."
 
 
 def of_report(body: Mapping[str, Any], title: str) -> Citation:
@@ -106,7 +105,7 @@ def of_report(body: Mapping[str, Any], title: str) -> Citation:
     body : its manifest
     title : its study's
     """
-    own = _own()
+    own = project.entries()
     by = body["rendered_by"]
     # Reports of innolab 0.1.0 do not say when they were sealed; a version begins with its day.
     day = (body.get("sealed_at") or body["version"])[:10]
@@ -121,24 +120,6 @@ def of_report(body: Mapping[str, Any], title: str) -> Citation:
         commit,
         {name: str(value) for name, value in address.items() if value},
     )
-
-
-def licence_text() -> str:
-    """Return the licence of innolab and its reports, word for word."""
-    path = ROOT / "LICENSE"
-    if path.is_file():
-        return path.read_text()
-    return importlib.metadata.distribution("innolab").read_text("licenses/LICENSE") or LICENCE
-
-
-def _own() -> dict[str, Any]:
-    """Return what CITATION.cff says, or the least of it where innolab was installed without."""
-    import yaml
-
-    path = ROOT / "CITATION.cff"
-    if path.is_file():
-        return dict(yaml.safe_load(path.read_text()))
-    return {"authors": [{"name": AUTHORS}]}
 
 
 def _plain(author: Mapping[str, str]) -> str:

@@ -128,8 +128,8 @@ def _graph(
     profile = {
         "@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"
     }  # fmt: skip
-    about = [_descriptor(), root, profile, licence, *authors]
-    return [*about, action, *programs, *inputs, *parts.values(), seal]
+    described = [_descriptor(), root, profile, licence, *authors]
+    return [*described, action, *programs, *inputs, *parts.values(), seal]
 
 
 def _descriptor() -> Entity:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.base import files
+from innolab.base import files, places
 from innolab.base.errors import InputError
 from innolab.report import manifest, project, render, revisions
 from innolab.report.verify import verify
@@ -131,7 +131,7 @@ def _judged_by(study: Study, body: dict[str, Any]) -> list[Path]:
     wanted = (body.get("notebook_sha256"), body.get("claims_sha256"))
     try:
         revision = revisions.tree(body)
-        found = [revision / path.relative_to(project.ROOT) for path in papers]
+        found = [revision / path.relative_to(places.own()) for path in papers]
     except (revisions.UnavailableError, ValueError) as error:
         if wanted != (files.digest(papers.notebook), files.digest(papers.claims)):
             raise InputError(

@@ -1,13 +1,12 @@
 """Where reports lie. A report is begun in VERSION.unfinished and sealed by a rename."""
 
 import datetime
-import os
 import re
 import shutil
 from pathlib import Path
 
+from innolab.base import places
 from innolab.base.errors import InputError
-from innolab.base.provenance import ROOT
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 
@@ -26,8 +25,7 @@ _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
 
 def reports_folder() -> Path:
     """Return the folder of all reports (`INNOLAB_REPORTS` moves it)."""
-    named = os.environ.get("INNOLAB_REPORTS")
-    return Path(named).absolute() if named else ROOT / "reports"
+    return places.reports()
 
 
 def version_of(folder: Path) -> str:

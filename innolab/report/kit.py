@@ -25,6 +25,7 @@ from innolab.report import (
     figures,
     folders,
     manifest,
+    project,
     recompute,
     refit,
     same,
@@ -154,17 +155,17 @@ def _draw(drawn: figures.Drawn, path: Path, dpi: int, cited: Citation) -> None:
     picture, title, source = drawn.picture, snippets.line(drawn.caption), cited.sentence()
     picture.set_dpi(dpi)
     if path.suffix == ".svg":
-        about = {"Title": title, "Source": source, "Rights": citation.LICENCE}
+        about = {"Title": title, "Source": source, "Rights": project.own().licence}
         path.write_text(figures.as_svg(picture, path.stem, about))
     elif path.suffix == ".png":
-        said = {"Title": title, "Source": source, "Copyright": citation.LICENCE}
+        said = {"Title": title, "Source": source, "Copyright": project.own().licence}
         figures.write_png(picture, path, said)
     else:
         none = dict.fromkeys(("Creator", "Producer", "CreationDate"))
         # Journals take no fonts of type 3.
         with matplotlib.rc_context({"pdf.fonttype": 42}):
             FigureCanvasPdf(picture).print_pdf(
-                path, metadata={**none, "Title": title, "Subject": f"{source} {citation.LICENCE}"}
+                path, metadata={**none, "Title": title, "Subject": f"{source} {project.own().licence}"}
             )
 
 
@@ -179,7 +180,7 @@ def _write_words(
     name, caption, alt = drawn.name, snippets.line(drawn.caption), snippets.line(drawn.alt)
     credited = f"{caption} {citation.credit(cited.sentence())}"
     pasted = list(_snippets(name, credited, alt, drawings))
-    package = columns.data_package(name, caption, fields, citation.LICENCE, cited.sentence())
+    package = columns.data_package(name, caption, fields, project.own().licence, cited.sentence())
     shown_in = next((p.file for p in drawings if p.kind != "pdf"), drawings[0].file)
     loader = jinja2.FileSystemLoader(TEMPLATES)
     template = jinja2.Environment(loader=loader, keep_trailing_newline=True).get_template(
@@ -196,7 +197,7 @@ def _write_words(
         fields=fields,
         citation=cited.sentence(),
         note=cited.note,
-        licence=citation.LICENCE,
+        licence=project.own().licence,
         report=cited.report,
     )  # fmt: skip
     texts = {
@@ -206,7 +207,7 @@ def _write_words(
         "citation.bib": cited.bibtex(),
         "citation.json": _json(cited.csl()),
         "datapackage.json": _json(package),
-        "LICENSE.txt": citation.licence_text(),
+        "LICENSE.txt": project.LICENCE_FILE.read_text(),
         **{file: text for _, file, text in pasted},
     }
     for file, text in texts.items():

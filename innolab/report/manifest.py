@@ -12,16 +12,16 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from innolab.analysis import claims
-from innolab.base import files, parsing
+from innolab.base import files, parsing, places
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
-from innolab.base.provenance import ROOT, own_facts
+from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.report import crate, folders, render
 from innolab.studies.study import Study
 
-LOCK = ROOT / "requirements.lock"
+LOCK = places.own("requirements.lock")
 _SHA256 = r"^[0-9a-f]{64}$"
 
 

@@ -1,15 +1,15 @@
 """Who made this project, under which licence, and what its studies take their claims from."""
 
+from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
-from innolab.base import parsing
-from innolab.base.provenance import ROOT
+from innolab.base import parsing, places
 
-CITATION_FILE, LICENCE_FILE = ROOT / "CITATION.cff", ROOT / "LICENSE"
-_DATA_PACKAGE = ROOT / "data" / "datapackage.json"
+CITATION_FILE, LICENCE_FILE = places.own("CITATION.cff"), places.own("LICENSE")
+_DATA_PACKAGE = places.own("data", "datapackage.json")
 
 
 class Author(NamedTuple):
@@ -37,9 +37,15 @@ class Source(NamedTuple):
 
 
 @cache
+def entries() -> Mapping[str, Any]:
+    """Return all entries of CITATION.cff by name."""
+    return dict(yaml.safe_load(CITATION_FILE.read_text()))
+
+
+@cache
 def own() -> Citation:
-    """Return what CITATION.cff says."""
-    body = yaml.safe_load(CITATION_FILE.read_text())
+    """Return what CITATION.cff says of who made the project."""
+    body = entries()
     return Citation(
         authors=tuple(_author(entry) for entry in body["authors"]),
         licence=body["license"],

@@ -14,8 +14,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from innolab.base import places
 from innolab.base.errors import InnolabError
-from innolab.base.provenance import ROOT
+from innolab.base.provenance import own_facts
 from innolab.hosts import machine
 from innolab.report import manifest
 
@@ -31,6 +32,8 @@ class UnavailableError(InnolabError):
 
 def is_todays(body: dict[str, Any]) -> bool:
     """Return whether the revision that rendered a report has the code that runs now."""
+    if places.is_installed():
+        return bool(body["rendered_by"] == own_facts() and own_facts()["dirty"] is False)
     commit = body["rendered_by"]["commit"]
     if body["rendered_by"]["dirty"] or not _is_known(commit):
         return False
@@ -91,6 +94,12 @@ def tree(body: dict[str, Any]) -> Path:
             f"it was rendered by an innolab whose files differed from its commit {commit}, so "
             "nobody else has that revision"
         )
+    if places.is_installed():
+        raise UnavailableError(
+            f"it was rendered by innolab at commit {commit}, and this innolab is installed as a "
+            "package, without the project's history. Verify it in a clone of innolab: git clone, "
+            "then make setup there, then .venv/bin/innolab verify"
+        )
     if not _is_known(commit):
         raise UnavailableError(
             f"it was rendered by innolab at commit {commit}, which the history of this clone does "
@@ -122,7 +131,9 @@ def _is_known(commit: str | None) -> bool:
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    return subprocess.run(
+        ["git", "-C", str(places.PACKAGE.parent), *words], capture_output=True, text=True
+    )
 
 
 def _python(place: Path) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from innolab.analysis.claims import Claim
+from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe, tools
@@ -43,7 +44,9 @@ def prepare(study: Study, parameters: Parameters, claim: Claim | None = None) ->
     require_short_path(cache / datasets.WORK / "trial-00000")
     usable, missing = _builds(study, parameters, cache)
     if not trial.base_settings_file(cache).exists():
-        raise InputError(f"There is no {trial.base_settings_file(cache)} yet. Run: make setup")
+        raise InputError(
+            f"There is no {trial.base_settings_file(cache)} yet. Run: {places.set_up()}"
+        )
     for name in study.tools:
         tools.path(name)
     missing_devices: dict[str, str] = {}
@@ -118,7 +121,7 @@ def _builds(
         reasons = " ".join(f"{name}: {why}" for name, why in missing.items())
         raise InputError(
             f"None of the builds asked for is available on this host. {reasons} "
-            "Fix this and run: make setup; or name a mysqld by path with -p builds=PATH."
+            f"Fix this and run: {places.set_up()}; or name a mysqld by path with -p builds=PATH."
         )
     if len({b.id for b in usable}) < len(usable):
         raise InputError("The builds asked for are not all different; name each build once.")

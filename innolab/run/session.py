@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab.analysis import checks
+from innolab.base import places
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
@@ -299,7 +300,7 @@ def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, B
     if gone := [name for name in chosen.builds if name not in usable]:
         raise InputError(
             f"This report was begun with {', '.join(gone)}, which this host no longer has. "
-            "Install it again with: make setup; or move the unfinished report away."
+            f"Install it again with: {places.set_up()}; or move the unfinished report away."
         )
     return usable
 
