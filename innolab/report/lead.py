@@ -109,19 +109,18 @@ def _begun(answer: str) -> str:
     """Return as many of an answer's sentences as there is room for, and at least the first item.
 
     >>> _begun("On **a**:\\n\\n- It is.\\n- It was.")
-    'On **a**:\\n\\n- It is.\\n- It was.'
+    'On **a**:\\n\\n- It is.\\n\\n- It was.'
     """
     taken: list[str] = []
     for item in _ITEM.split(answer.strip()):
-        is_item = any(part.startswith("- ") for part in taken)
-        if is_item and sum(map(len, taken)) + len(item) > _MOST_CHARACTERS:
+        has_item = any(part.startswith("- ") for part in taken)
+        if has_item and sum(map(len, taken)) + len(item) > _MOST_CHARACTERS:
             break
-        # A list begins after an empty line, and goes on without one.
-        goes_on = item.startswith("- ") and bool(taken) and taken[-1].lstrip().startswith("- ")
-        taken.append(("\n" if goes_on else "\n\n") * bool(taken) + item)
+        taken.append(item)
+    # Words that lead to items which are not taken.
     while len(taken) > 1 and taken[-1].endswith(":"):
         taken.pop()
-    return "".join(taken)
+    return "\n\n".join(taken)
 
 
 def _figure(notebook: Any) -> str:
