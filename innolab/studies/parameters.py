@@ -116,6 +116,7 @@ class Parameters(BaseModel):
     replicates : the number of blocks, judged once after the last; left out, the effort says it
     builds : ids of installed builds, or paths of a mysqld
     rows : the rows of the table, instead of those of the scale; all else keeps its ratio to them
+    language : the language of captions, axes and page texts: en or ko
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

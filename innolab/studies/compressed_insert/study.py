@@ -67,11 +67,11 @@ class InsertParameters(Parameters):
     rows : the rows that a whole run inserts, instead of those of the scale
     threads : the connections that insert
     rows_per_statement : the rows of one INSERT
-    random_share : the share of a row's text that is random; the rest repeats and compresses well
-    key_block_kib : KEY_BLOCK_SIZE of the compressed table; no larger than a page
-    page_kib : innodb_page_size
+    random_share : the share of each text that is drawn at random; the rest is always the same
+    key_block_kib : the KEY_BLOCK_SIZE of the compressed table; no larger than a page
+    page_kib : the server's innodb_page_size, in KiB
     devices : devices, or host; the first has all arms, the others those that a claim needs
-    flush_log_at_trx_commit : innodb_flush_log_at_trx_commit
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
     segments : the parts into which a run is cut, after each of which it can resume
     keep_failed : whether data of a trial that failed stay, to be looked at
     """

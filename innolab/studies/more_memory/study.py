@@ -94,8 +94,9 @@ class MemoryParameters(Parameters):
     ----------
     threads : the connections of the load
     devices : devices, or host; the first has the whole sweep and skewed access, the others less
-    flush_log_at_trx_commit : innodb_flush_log_at_trx_commit
-    buy_data_gb, buy_memory_gb : your data and the buffer pool that you have
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
+    buy_data_gb : how large your data are
+    buy_memory_gb : the buffer pool that you have
     buy_device : the device that you have
     price_memory_gb : the price of a gigabyte of memory
     price_devices : the prices of devices by their names

@@ -79,7 +79,7 @@ class RaidParameters(Parameters):
     confirm : the hash of the plan for the host's disks, which lets arrays be made; the lab's disks
         are innolab's own and need none
     chunk_kib : the chunk of striped arrays, a power of two
-    flush_log_at_trx_commit : innodb_flush_log_at_trx_commit
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
     """
 
     ROWS: ClassVar = ByScale(250_000, 250_000, 50_000_000)
