@@ -78,6 +78,8 @@ def _blocks(document: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _without_comment(line: str) -> str:
+    """Return a command as it would be typed, with the reports that its words stand for."""
+    line = line.replace("REPORT REPORT", " ".join(REPORTS)).replace("REPORT", REPORTS[1])
     return re.sub(r"(^|\s+)#( .*)?$", "", line.strip()).removeprefix("$ ")
 
 
@@ -250,7 +252,7 @@ RULES: list[tuple[str, Callable[[str, Shell], None]]] = [
     # Each takes a quarter of a minute, and has tests of its own.
     (r"innolab (render|deposit) .+", read),
     # One figure is drawn; others differ in their style.
-    (r"innolab figure \S+ \S+ --to (?!my-post).+", drawn),
+    (r"innolab figure \S+ [a-z]\S+ (?!--to my-post).+", drawn),
     # One report is verified; no other was made again by the code under test.
     (rf"innolab verify {REPORTS[1]}( --json)?", really),
     (r"innolab verify .+ --signers .+", signed),
