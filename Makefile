@@ -44,7 +44,7 @@ lint: $(VENV)/.ready  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: $(VENV)/.ready  ## build the documentation as pages, and print their path
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo $(CURDIR)/site/index.html
 
 jupyter: setup  ## open the notebooks in JupyterLab

@@ -360,10 +360,30 @@ def test_every_variable_of_the_environment_is_described() -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages, built as `make docs` does."""
     place = tmp_path_factory.mktemp("site")
-    words = [BIN / "mkdocs", "build", "--quiet", "--strict", "--site-dir", place]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    done = _built(ROOT, place)
     assert done.returncode == 0, done.stdout + done.stderr
     return place
+
+
+def _built(folder: Path, place: Path) -> subprocess.CompletedProcess[str]:
+    # Never with --quiet: it hides warnings from --strict too.
+    words = [BIN / "mkdocs", "build", "--strict", "--site-dir", place]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True)
+
+
+def test_a_broken_link_and_an_unknown_mark_end_the_build(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("Makefile", "mkdocs.yml"):
+        (clone / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "docs", clone / "docs")
+    page = clone / "docs" / "reference" / "devices.md"
+    page.write_text(f"{page.read_text()}\n[nowhere](nowhere.md)\n")
+    broken = _built(clone, tmp_path / "site")
+    assert broken.returncode == 1
+    assert "'nowhere.md'" in broken.stderr
+    page.write_text(page.read_text().replace("{{ devices_of_limits }}", "{{ devices_of_dreams }}"))
+    assert "devices_of_dreams" in _built(clone, tmp_path / "site").stderr
 
 
 class _Resources(HTMLParser):
