@@ -14,7 +14,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-lab test-all lint jupyter lab lab-down bench evaluate lock clean
+.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -42,6 +42,10 @@ test-all: setup lint  ## every test: each kill and refusal, the whole lab
 
 lint: $(VENV)/.ready  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: $(VENV)/.ready  ## build the documentation as pages, and print their path
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo $(CURDIR)/site/index.html
 
 jupyter: setup  ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab --notebook-dir notebooks

@@ -47,6 +47,12 @@ class Holds(_Part):
 
     A `margin` is for "no slower": the claim is true up to a bound that it widens by this share, as
     no measurement shows that two equal arms do not differ at all.
+
+    Attributes
+    ----------
+    at_least, at_most : the bounds
+    about_published : how far from the published value, as a share of it, in both directions
+    margin : how much wider the bounds are, as a share
     """
 
     at_least: float | None = None
@@ -83,7 +89,13 @@ class Holds(_Part):
 
 
 class Comparison(_Part):
-    """A metric of one arm over that of another, paired by block."""
+    """A metric of one arm over that of another, paired by block.
+
+    Attributes
+    ----------
+    metric : a metric of the study
+    of, to : the levels of either arm
+    """
 
     metric: str
     of: Where = Field(default_factory=dict)
@@ -95,6 +107,12 @@ class Quantity(_Part):
 
     `censored_by` names a metric beside it: where that is 0, the value is only the least that the
     true one can be, as the last row of a curve is for a knee that it does not show.
+
+    Attributes
+    ----------
+    metric : a metric of the study
+    of : the levels of the arm
+    censored_by : a metric that is 0 where the value is only the least that the true one can be
     """
 
     metric: str
@@ -103,14 +121,26 @@ class Quantity(_Part):
 
 
 class Proportion(_Part):
-    """The share of the runs of one arm in which a metric is above 0."""
+    """The share of the runs of one arm in which a metric is above 0.
+
+    Attributes
+    ----------
+    metric : a metric of the study
+    of : the levels of the arm
+    """
 
     metric: str
     of: Where = Field(default_factory=dict)
 
 
 class Largest(_Part):
-    """The largest value of a metric over all runs of some arms."""
+    """The largest value of a metric over all runs of some arms.
+
+    Attributes
+    ----------
+    metric : a metric of the study
+    of : the levels of each arm
+    """
 
     metric: str
     of: list[Where]
@@ -121,7 +151,15 @@ class Claim(_Part):
 
     Attributes
     ----------
+    id : a short name, which starts with that of the published statement
+    says : the statement as a sentence; {each} and {FACTOR} in it are filled
+    stands : how its source stands by it; a hypothesis is ours
     source : what the original states, in our words, and where
+    published : the published value: a number, or a figure by its id, or one to another
+    compare, mean, largest, proportion : what is estimated; a claim has one of them
+    where : levels that all its arms share
+    holds : the values of the estimate for which it is true
+    not_measured : why nothing is measured
     care : why an estimate is to be read with care, whatever the runs say
     changed : the day of the last change of what is judged, after a report had been measured
     absent : what it means where the arms ran, or could not, and no run has the metric

@@ -28,7 +28,13 @@ class Verdict(BaseModel):
 
     Attributes
     ----------
+    claim, says, stands : the claim's id, its sentence, and how its source stands by it
+    server : the build
     source : what the original states, in our words, and where
+    verdict : what the runs say of the claim
+    published : the published value, where there is one
+    n : the values that the estimate is made of, one a block
+    reason : why this verdict
     estimate, low, high : an end, or the estimate itself, is None where it is not known
     level : the coverage of the interval
     looks : how often the runs were judged, this time included

@@ -45,6 +45,11 @@ class Plan:
 
     Attributes
     ----------
+    study : the study's name
+    spec_sha256 : the digest of all that decides what is measured
+    parameters : all parameters, those left out included
+    builds : the builds that run, in the order asked for
+    unavailable, missing_devices : builds and devices that were asked for and do not run, and why
     blocks : after which blocks claims are judged; None in a plan of innolab 0.2 and older, which
         measured as many as its study's last
     twins : the arms that are measured twice in each block, by their levels

@@ -28,7 +28,14 @@ def trial_key(block: int, factors: Mapping[str, Level], *, twin: bool = False) -
 
 
 class Check(BaseModel):
-    """One validity test of a run."""
+    """One validity test of a run.
+
+    Attributes
+    ----------
+    check : its name
+    result : an invalid run supports no verdict; a warning is shown
+    says : what was found, in words
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,7 +63,16 @@ class _Build(BaseModel):
 
 
 class _Conditions(BaseModel):
-    """The conditions that every run has; each kind of trial records more."""
+    """The conditions that every run has; each kind of trial records more.
+
+    Attributes
+    ----------
+    host : the machine that the servers ran on: cores, memory, kernel, disk and more
+    innolab : the version and commit that measured, and whether files differed from the commit
+    time_s : where the trial's time went, by stage
+    build : the server's binaries
+    variables : the digest that names the server variables in force, a file in variables/
+    """
 
     host: _Host
     innolab: dict[str, str | bool | None]
@@ -67,7 +83,25 @@ class _Conditions(BaseModel):
 
 
 class Run(BaseModel):
-    """One recorded trial, failed ones included. A line of runs.jsonl."""
+    """One recorded trial, failed ones included. A line of runs.jsonl.
+
+    Attributes
+    ----------
+    schema_ : the version of this form
+    study, scale, effort : what was measured, how large, and how long; older runs have no effort
+    spec_sha256 : the digest of all that decides what is measured; runs that differ in it never mix
+    trial : the place in the plan, from 0
+    block : the pass over all arms that it belongs to, from 0
+    factors : the levels of the arm
+    twin : whether it is the second measurement of its arm in its block, a control
+    observations : rows of levels of within-factors and metrics
+    conditions : what was so beside the factors
+    checks : the results of the study's checks
+    series : the time series of the trial, a Parquet file
+    status : whether the trial came to its end
+    error : why it failed
+    started_at, ended_at : when, with the time zone
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -39,6 +39,26 @@ class _Manifest(BaseModel):
     """What a manifest must hold for a reader to make sense of it.
 
     The last five are not in reports of innolab 0.1.0.
+
+    Attributes
+    ----------
+    schema_ : the version of this form
+    version, study, scale : what the report is
+    parameters, spec_sha256 : as in plan.json
+    builds : the servers' binaries by id: version, origin, digest
+    unavailable : builds that were asked for and did not run, and why
+    hosts : the machines that runs were measured on
+    measured_by, rendered_by : which innolab measured and which rendered
+    runs : how many runs are complete, failed and valid
+    rendered_from : the version whose runs were rendered again; null where they were measured
+    lock_sha256 : the digest of requirements.lock
+    time_s : where the time went, by stage
+    files : the digest of every other file of the report, signatures left out
+    seal : the digest of all the rest of the manifest
+    study_revision : the revision of the study, raised where older runs no longer compare
+    record_schema : the version of the form of runs
+    notebook_sha256, claims_sha256 : the digests of the study's notebook and claims
+    sealed_at : when, with the time zone
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -105,8 +105,18 @@ FlushLog = Annotated[int, Field(ge=0, le=2)]
 class Parameters(BaseModel):
     """The parameters that every study takes. A study adds its own in a subclass.
 
-    `ROWS` has the number of rows at each scale, with which all sizes shrink in proportion. The
-    effort says how long and how often is measured; left out, it is that of the scale.
+    `ROWS` has the number of rows at each scale, with which all sizes shrink in proportion.
+
+    Attributes
+    ----------
+    scale : the sizes; never ratios, such as that of the buffer pool to the data
+    effort : how long and how often is measured: smoke, quick, reference, or a time such as 90min,
+        at which reference is cut; left out, it is that of the scale
+    seed : what every random choice follows from, such as the order of the arms in a block
+    replicates : the number of blocks, judged once after the last; left out, the effort says it
+    builds : ids of installed builds, or paths of a mysqld
+    rows : the rows of the table, instead of those of the scale; all else keeps its ratio to them
+    language : the language of captions, axes and page texts: en or ko
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

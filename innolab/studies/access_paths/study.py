@@ -36,7 +36,13 @@ def _ten_thousands(rows: int | None) -> int | None:
 
 
 class AccessParameters(Parameters):
-    """The common parameters."""
+    """The common parameters.
+
+    Attributes
+    ----------
+    rows : the rows of the table, in steps of 10,000
+    devices : devices, or host; the last is also asked with all data in memory
+    """
 
     ROWS: ClassVar = ByScale(200_000, 600_000, 40_000_000)
     rows: Annotated[Rows, AfterValidator(_ten_thousands)] = None

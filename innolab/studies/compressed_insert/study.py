@@ -61,6 +61,19 @@ class InsertParameters(Parameters):
 
     The pools of the small scales are 5 and 8 MiB and their doubles: the least that servers take,
     and one in which a server's own pages are few.
+
+    Attributes
+    ----------
+    rows : the rows that a whole run inserts, instead of those of the scale
+    threads : the connections that insert
+    rows_per_statement : the rows of one INSERT
+    random_share : the share of each text that is drawn at random; the rest is always the same
+    key_block_kib : the KEY_BLOCK_SIZE of the compressed table; no larger than a page
+    page_kib : the server's innodb_page_size, in KiB
+    devices : devices, or host; the first has all arms, the others those that a claim needs
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
+    segments : the parts into which a run is cut, after each of which it can resume
+    keep_failed : whether data of a trial that failed stay, to be looked at
     """
 
     ROWS: ClassVar = ByScale(171_000, 274_000, 200_000_000)

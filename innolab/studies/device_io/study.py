@@ -44,7 +44,14 @@ def _fio_alone(builds: list[str]) -> list[str]:
 
 
 class DeviceParameters(Parameters):
-    """The common parameters; no server runs, so the only build is the program that asks."""
+    """The common parameters; no server runs, so the only build is the program that asks.
+
+    Attributes
+    ----------
+    builds : fio, and nothing else
+    rows : without a meaning here
+    devices : devices, or host
+    """
 
     ROWS: ClassVar = ByScale(100_000, 100_000, 100_000)
     builds: Annotated[Builds, AfterValidator(_fio_alone)] = repeats(["fio"])

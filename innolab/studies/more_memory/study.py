@@ -88,7 +88,19 @@ Prices = Annotated[dict[Profile, float], AfterValidator(_prices)]
 
 
 class MemoryParameters(Parameters):
-    """The common parameters, the load's, and what the section "what to buy" asks about."""
+    """The common parameters, the load's, and what the section "what to buy" asks about.
+
+    Attributes
+    ----------
+    threads : the connections of the load
+    devices : devices, or host; the first has the whole sweep and skewed access, the others less
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
+    buy_data_gb : how large your data are
+    buy_memory_gb : the buffer pool that you have
+    buy_device : the device that you have
+    price_memory_gb : the price of a gigabyte of memory
+    price_devices : the prices of devices by their names
+    """
 
     ROWS: ClassVar = ByScale(250_000, 2_000_000, 80_000_000)
     threads: Threads = 16

@@ -50,7 +50,13 @@ def _whole_steps(rows: int | None) -> int | None:
 
 
 class ScanParameters(Parameters):
-    """The common parameters; every pool scales with the number of rows."""
+    """The common parameters; every pool scales with the number of rows.
+
+    Attributes
+    ----------
+    rows : the rows of the table, in steps of 5,000,000: a smaller pool would have one instance
+    devices : devices, or host; the first has all cases, the others the scans by the page cache
+    """
 
     ROWS: ClassVar = ByScale(ROWS_STEP, ROWS_STEP, ORIGINAL_ROWS)
     rows: Annotated[Rows, AfterValidator(_whole_steps)] = None

@@ -68,7 +68,19 @@ def _power_of_two(chunk: int) -> int:
 
 
 class RaidParameters(Parameters):
-    """The common parameters, the host, its arrays and how they are made."""
+    """The common parameters, the host, its arrays and how they are made.
+
+    Attributes
+    ----------
+    threads : the connections of the load, one window for each number; left out, the scale says them
+    arrays : layouts on a number of disks, each made anew in every block
+    inventory : the inventory that has the host: a name in playbooks/inventories, or a path
+    host : the host's name there
+    confirm : the hash of the plan for the host's disks, which lets arrays be made; the lab's disks
+        are innolab's own and need none
+    chunk_kib : the chunk of striped arrays, a power of two
+    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
+    """
 
     ROWS: ClassVar = ByScale(250_000, 250_000, 50_000_000)
     # The server of the seed's time. In an emulated guest a second one doubles an hour.

@@ -51,7 +51,13 @@ _USUALLY: Mapping[str, Level] = {
 
 
 class ReplicationParameters(Parameters):
-    """The common parameters; the first device is that of loads, the last that of faults."""
+    """The common parameters; the first device is that of loads, the last that of faults.
+
+    Attributes
+    ----------
+    threads : the connections of the load
+    devices : devices of limits, or host: the first for loads, the last for faults
+    """
 
     ROWS: ClassVar = ByScale(100_000, 400_000, 4_000_000)
     threads: Threads = 8
