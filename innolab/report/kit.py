@@ -165,7 +165,8 @@ def _draw(drawn: figures.Drawn, path: Path, dpi: int, cited: Citation) -> None:
         # Journals take no fonts of type 3.
         with matplotlib.rc_context({"pdf.fonttype": 42}):
             FigureCanvasPdf(picture).print_pdf(
-                path, metadata={**none, "Title": title, "Subject": f"{source} {project.own().licence}"}
+                path,
+                metadata={**none, "Title": title, "Subject": f"{source} {project.own().licence}"},
             )
 
 
