@@ -1,7 +1,7 @@
 """innolab: published studies of MySQL/InnoDB storage and memory, run again and judged.
 
 What a notebook uses: `open_study`, and for its tables and figures `geometric_mean`, `interval`,
-`estimate`, `ratios`, `forest`, `table`, `prose`, `listed`.
+`estimate`, `ratios`, `forest`, `table`, `prose`, `text`, `listed`.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.2.0"
 __all__ = [
     "arithmetic_interval", "described", "estimate", "forest", "geometric_mean", "interval",
-    "interval_text", "listed", "open_study", "plotted", "prose", "ratios", "table",
+    "interval_text", "listed", "open_study", "plotted", "prose", "ratios", "table", "text",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from innolab import studies
 from innolab.analysis import claims, controls, stats
 from innolab.analysis.controls import Found
-from innolab.base import files
+from innolab.base import files, language
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
@@ -21,7 +21,7 @@ from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import figures, folders, shown
+from innolab.report import figures, folders, lettering, shown
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
@@ -36,7 +36,17 @@ from innolab.run.progress import Shown
 from innolab.studies import judging, schedule
 from innolab.studies.study import Study
 
-table, prose = Table, Prose
+table, text = Table, language.text
+
+
+def prose(words: str, /, **values: Any) -> Prose:
+    """Return Markdown with named values in it, in the book's language.
+
+    Parameters
+    ----------
+    words : English, one text for the translator, as "{n:,} rows"
+    """
+    return Prose(text(words, **values))
 
 
 @dataclass
@@ -160,17 +170,21 @@ class Book:
         ----------
         drawn : a seaborn grid, or a figure or axes of matplotlib
         values : what is plotted; see `plotted`
-        caption, alt : what it shows in words, and its values for who cannot see it
+        caption, alt : what it shows in words, and its values for who cannot see it; English that
+            the catalogue has is given in the book's language, as are the figure's own words
         """
-        picture = getattr(drawn, "figure", drawn)
-        return figures.publish(picture, name, values, caption, alt, self.folder)
+        picture = lettering.lettered(getattr(drawn, "figure", drawn))
+        return figures.publish(picture, name, values, text(caption), text(alt), self.folder)
 
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""
         absent = {**self.plan.unavailable, **self.plan.missing_devices}
-        also = [f"{control.says}: its verdicts are withheld" for control in self._controls().failed]
+        also = [
+            text("{control}: its verdicts are withheld", control=language.sentence(control.says))
+            for control in self._controls().failed
+        ]
         if changed := self._registration().changed:
-            also.append(changed)
+            also.append(language.sentence(changed))
         return shown.warnings(self.runs, self._differing(), absent, also)
 
     def controls(self) -> Table:
@@ -238,6 +252,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     study = studies.find(name)
     known = study.parameters.model_fields
     checked = study.check({k: v for k, v in (given or {}).items() if k in known})
+    language.choose(checked.language)
     _set_theme()
     here = Path.cwd()
     if (here / PLAN_FILE).exists():
@@ -266,6 +281,7 @@ def _set_theme() -> None:
         font="DejaVu Sans",
         rc={"axes.titlesize": 10},
     )
+    lettering.use_font()
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -332,10 +348,12 @@ def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def listed(words: Sequence[object]) -> str:
-    """Return words as a sentence lists them.
+    """Return words as a sentence lists them, in the book's language.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    texts = [str(word) for word in words]
+    texts = [language.word(str(word)) for word in words]
+    if language.chosen() != language.ENGLISH:
+        return ", ".join(texts)  # A joining word would depend on the sound before it.
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innolab.analysis import stats
+from innolab.base import language
 from innolab.base.units import number
 from innolab.report import svg
 
@@ -108,10 +109,11 @@ def _settled(value: Any) -> Any:
 
 def _leaflet(name: str, caption: str, alt: str) -> str:
     return (
-        f"# {name}\n\n{caption}\n\nAlternative text: {alt}\n\n"
-        f"Embed it in Markdown:\n\n    ![{alt}]({name}.svg)\n\n"
-        f'or in HTML:\n\n    <img src="{name}.png" alt="{html.escape(alt, quote=True)}">\n\n'
-        f"The plotted values are in {name}.csv.\n"
+        f"# {name}\n\n{caption}\n\n{language.text('Alternative text: {alt}', alt=alt)}\n\n"
+        f"{language.text('Embed it in Markdown:')}\n\n    ![{alt}]({name}.svg)\n\n"
+        f"{language.text('or in HTML:')}\n\n"
+        f'    <img src="{name}.png" alt="{html.escape(alt, quote=True)}">\n\n'
+        f"{language.text('The plotted values are in {name}.csv.', name=name)}\n"
     )
 
 
@@ -159,14 +161,16 @@ def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = 
     groups = means.groupby(by, sort=False, observed=True) if by else [((), means)]
     said = []
     for levels, of in groups:
-        name = ", ".join(map(str, levels))
+        name = ", ".join(language.word(str(level)) for level in levels)
         ends = of if len(of) < 3 else of.iloc[[0, -1]]
         points = ", ".join(
-            f"{number(value)} at {at}" for at, value in zip(ends[x], ends[metric], strict=True)
+            language.text("{value} at {at}", value=number(value), at=at)
+            for at, value in zip(ends[x], ends[metric], strict=True)
         )
         said.append(f"{name}: {points}" if name else points)
     rest = len(said) - _MOST_SERIES
-    return "; ".join(said[:_MOST_SERIES]) + (f"; and {rest} more" if rest > 0 else "")
+    more = [language.text("and {n} more", n=rest)] if rest > 0 else []
+    return "; ".join([*said[:_MOST_SERIES], *more])
 
 
 def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:

@@ -11,6 +11,8 @@ from innolab.analysis import stats
 from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict
+from innolab.base import language
+from innolab.base.language import text
 from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result, Run, arm_text
 from innolab.record.runlog import SessionStart
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 _COLOURS = {"reproduced": "#00694b", "contradicted": "#9b1c00"}
 _QUIET = "#5c5c5c"
-_STANDS = {"retracted": " (withdrawn by its author)", "hypothesis": " (our hypothesis)"}
 
 
 class Table:
@@ -45,10 +46,26 @@ class Table:
         }
 
     def _repr_html_(self) -> str:
-        return self.frame.to_html(border=0, classes="table", **self._options())
+        return _spoken(self.frame).to_html(border=0, classes="table", **self._options())
 
     def __repr__(self) -> str:
-        return self.frame.to_string(**self._options())
+        return _spoken(self.frame).to_string(**self._options())
+
+
+def _spoken(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with its headings and words in the language chosen."""
+    if language.chosen() == language.ENGLISH:
+        return frame
+    named = frame.rename(index=_heading, columns=_heading)
+    return named.rename_axis(index=_heading, columns=_heading).map(_said)
+
+
+def _heading(label: Any) -> Any:
+    return language.word(label) if isinstance(label, str) else label
+
+
+def _said(cell: Any) -> Any:
+    return language.sentence(cell) if isinstance(cell, str) else cell
 
 
 def _readable(label: Any) -> Any:
@@ -75,7 +92,8 @@ class Alert:
         body = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
         if self.details:
             each = "".join(f"<li>{html.escape(line)}</li>" for line in self.details)
-            body += f"<li><details><summary>Each of them</summary><ul>{each}</ul></details></li>"
+            title = text("Each of them")
+            body += f"<li><details><summary>{title}</summary><ul>{each}</ul></details></li>"
         return f'<ul class="alert" role="alert" style="color: #9b1c00">{body}</ul>'
 
     def __repr__(self) -> str:
@@ -86,7 +104,12 @@ def interval_text(found: stats.Interval) -> str:
     """Return an estimate with its interval, as many digits as they bear."""
     if found.low != found.low or found.low == found.high:
         return number(found.estimate)
-    return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
+    return text(
+        "{estimate} ({low} to {high})",
+        estimate=number(found.estimate),
+        low=number(found.low),
+        high=number(found.high),
+    )
 
 
 class Verdicts:
@@ -103,7 +126,7 @@ class Verdicts:
 
     def times(self, claim: str, server: str) -> str:
         """Return the estimate of a claim with its interval, for a sentence."""
-        return _measured(self._by_key[claim, server]) or "not measured"
+        return _measured(self._by_key[claim, server]) or text("not measured")
 
     def counts(self, server: str) -> Counter[str]:
         """Return how many claims on a server came out how; hypotheses of ours are left out."""
@@ -133,25 +156,28 @@ class Verdicts:
         """Return how many of all verdicts may be wrong by chance alone."""
         judged = sum(v.verdict in _COLOURS for v in self.found)
         chance = 1 - stats.LEVEL
-        return (
-            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
-            f"studies: of {judged} that are decided, expect up to {math.ceil(judged * chance)}. No "
-            "correction for their number is made."
+        return text(
+            "Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
+            "studies: of {judged} that are decided, expect up to {wrong}. No "
+            "correction for their number is made.",
+            chance=chance,
+            judged=judged,
+            wrong=math.ceil(judged * chance),
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
         head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)
-        more = "<th>what would decide it</th>" if why else ""
+        more = f"<th>{text('what would decide it')}</th>" if why else ""
         body = "".join(self._row(of, why=why) for of in rows)
         return (
-            '<table class="table verdicts"><thead><tr><th>claim</th><th>published</th>'
-            f"{head}{more}</tr></thead><tbody>{body}</tbody></table>"
+            f'<table class="table verdicts"><thead><tr><th>{text("claim")}</th>'
+            f"<th>{text('published')}</th>{head}{more}</tr></thead><tbody>{body}</tbody></table>"
         )
 
     def _row(self, of: Sequence[Verdict], *, why: bool) -> str:
         first = of[0]
         published = "" if first.published is None else f"{first.published:.3g}"
-        says = html.escape(first.says + _STANDS.get(first.stands, ""))
+        says = html.escape(_claimed(first))
         cells = "".join(f"<td>{_cell(v)}</td>" for v in of)
         more = f"<td>{html.escape(_decider(of))}</td>" if why else ""
         name = f'<small title="{first.claim}">{html.escape(first.claim)}</small>'
@@ -163,10 +189,20 @@ class Verdicts:
         )
 
 
+def _claimed(v: Verdict) -> str:
+    claim = language.sentence(v.says)
+    if v.stands == "retracted":
+        return text("{claim} (withdrawn by its author)", claim=claim)
+    if v.stands == "hypothesis":
+        return text("{claim} (our hypothesis)", claim=claim)
+    return claim
+
+
 def _folded(rows: Sequence[Any], table: str) -> str:
     if not rows:
         return ""
-    words = f"{len(rows)} claim{'s' * (len(rows) != 1)} that these runs do not decide"
+    several = text("{n} claims that these runs do not decide", n=len(rows))
+    words = several if len(rows) != 1 else text("1 claim that these runs do not decide")
     return f"<details><summary>{words}</summary>{table}</details>"
 
 
@@ -179,31 +215,40 @@ def _sources(found: Sequence[Verdict]) -> str:
     if not by_words:
         return ""
     lines = "".join(
-        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt><dd>{html.escape(words)}</dd>"
+        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt>"
+        f"<dd>{html.escape(text(words))}</dd>"
         for words, names in by_words.items()
     )
-    return f"<details><summary>What the originals state</summary><dl>{lines}</dl></details>"
+    title = text("What the originals state")
+    return f"<details><summary>{title}</summary><dl>{lines}</dl></details>"
 
 
 def _cell(v: Verdict) -> str:
     colour = _COLOURS.get(v.verdict, _QUIET)
-    care = f' <span title="{html.escape(v.caveat)}">†</span>' if v.caveat else ""
-    words = f'<b class="{v.verdict}" style="color: {colour}">{v.verdict}</b>{care}'
+    caveat = html.escape(language.sentence(v.caveat or ""))
+    care = f' <span title="{caveat}">†</span>' if caveat else ""
+    words = f'<b class="{v.verdict}" style="color: {colour}">{text(v.verdict)}</b>{care}'
     measured = _measured(v)
     return f"{words} {measured}" if measured else words
 
 
 def _measured(v: Verdict) -> str:
     if v.estimate is None:
-        return "" if v.low is None else f"at least {number(v.low)}"
+        return "" if v.low is None else text("at least {low}", low=number(v.low))
     if v.low is not None and v.high is None:
-        return f"{number(v.estimate)} (at least {number(v.low)})"
+        ends = {"estimate": number(v.estimate), "low": number(v.low)}
+        return text("{estimate} (at least {low})", **ends)
     low, high = (v.estimate if end is None else end for end in (v.low, v.high))
     return interval_text(stats.Interval(v.estimate, low, high, v.n))
 
 
 def _decider(of: Sequence[Verdict]) -> str:
-    said = (f"on {v.server} {v.needs}" if v.needs else v.reason for v in of)
+    said = (
+        text("on {server} {needs}", server=v.server, needs=language.sentence(v.needs))
+        if v.needs
+        else language.sentence(v.reason)
+        for v in of
+    )
     return "; ".join(dict.fromkeys(said))
 
 
@@ -247,34 +292,52 @@ def warnings(
     runs: RunSet, differing: Sequence[str], absent: Mapping[str, str], also: Sequence[str] = ()
 ) -> "Alert | Prose":
     """Return what a reader must know of the runs before any figure; that all is well otherwise."""
-    said = [*also, *(f"{name} did not run: {why}." for name, why in absent.items())]
+    said = [*also]
+    for name, why in absent.items():
+        said.append(text("{name} did not run: {why}.", name=name, why=language.sentence(why)))
     if differing:
-        said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
+        names = ", ".join(differing)
+        said.append(text("Arms differ beside their factors, in {names}: no verdict.", names=names))
     bad = [run for run in runs.runs if not run.valid]
     for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
         of = [run for run in bad if run.factors["server"] == server]
         total = sum(run.factors["server"] == server for run in runs.runs)
         why = Counter(_fault(run) for run in of)
-        reasons = ", ".join(f"{number} by {name}" for name, number in why.most_common())
-        counted = f"{len(of)} of {total} runs of {server} ({reasons})"
-        said.append(f"Not valid: {counted}. No verdict rests on them.")
+        reasons = ", ".join(text("{n} by {fault}", n=n, fault=f) for f, n in why.most_common())
+        said.append(
+            text(
+                "Not valid: {n} of {total} runs of {server} ({reasons}). No verdict rests on them.",
+                n=len(of),
+                total=total,
+                server=server,
+                reasons=reasons,
+            )
+        )
     each = [
-        f"Block {run.block + 1}, {run.factors['server']}, {arm_text(run)}: {_why_invalid(run)}"
+        text(
+            "Block {block}, {server}, {arm}: {why}",
+            block=run.block + 1,
+            server=run.factors["server"],
+            arm=arm_text(run),
+            why=_why_invalid(run),
+        )
         for run in bad
     ]
     if said:
         return Alert(said, each)
-    return Prose(f"All {len(runs.runs)} runs are complete and valid.")
+    return Prose(text("All {n} runs are complete and valid.", n=len(runs.runs)))
 
 
 def _fault(run: Run) -> str:
     """Return what a run that is not valid fell to, in a word or two."""
     if run.error:
-        return "a failure"
-    return "the check '" + next(c.check for c in run.checks if c.result == "invalid") + "'"
+        return text("a failure")
+    named = next(c.check for c in run.checks if c.result == "invalid")
+    return text("the check '{check}'", check=language.word(named))
 
 
 def _why_invalid(run: Run) -> str:
+    """Return why a run is not valid, as it was recorded."""
     return run.error or next(c.says for c in run.checks if c.result == "invalid")
 
 
@@ -287,7 +350,7 @@ def host(facts: Mapping[str, Any]) -> Table:
 
 def _fact(name: str, value: Any) -> str:
     if value is None:
-        return "unknown"
+        return text("unknown")
     return bytes_text(value) if name.endswith("_bytes") else str(value)
 
 
@@ -325,7 +388,13 @@ def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
     )
     rows = [_device(facts) for facts in ordered]
     return Table(
-        [*rows, *({"device": name, "kind": f"not run: {why}"} for name, why in missing.items())]
+        [
+            *rows,
+            *(
+                {"device": name, "kind": text("not run: {why}", why=language.sentence(why))}
+                for name, why in missing.items()
+            ),
+        ]
     )
 
 
@@ -340,11 +409,17 @@ def _device(facts: Mapping[str, Any]) -> dict[str, str]:
         "device": facts["name"],
         "kind": _kind(profile, facts),
         **{
-            title: f"{value:,.0f}" + (f" of {wanted[name]:,.0f}" if name in wanted else "")
+            title: _of(f"{value:,.0f}", f"{wanted[name]:,.0f}")
+            if name in wanted
+            else f"{value:,.0f}"
             for title, (name, value) in zip(titles, found._asdict().items(), strict=True)
         },
         "source": profile.source if profile else "this host",
     }
+
+
+def _of(found: str, wanted: str) -> str:
+    return text("{found} of {wanted}", found=found, wanted=wanted)
 
 
 def fidelity(runs: RunSet) -> Table:
@@ -364,7 +439,7 @@ def fidelity(runs: RunSet) -> Table:
 def _beside_its_model(row: Mapping[str, Any]) -> dict[str, str]:
     def beside(what: str, scale: float, digits: int) -> str:
         found, modelled = (row[f"{who}_{what}"] * scale for who in ("found", "modelled"))
-        return f"{found:,.{digits}f} of {modelled:,.{digits}f}"
+        return _of(f"{found:,.{digits}f}", f"{modelled:,.{digits}f}")
 
     return {
         "load": row["load"].replace("_", " "),
@@ -377,9 +452,11 @@ def _beside_its_model(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _kind(profile: Profile | None, facts: Mapping[str, Any]) -> str:
     if profile is None:
-        return "as it is"
-    by = "emulated" if profile.times is None else "emulated by service times"
-    return f"{by}, on {facts['emulated']['backing']}"
+        return text("as it is")
+    backing = language.sentence(facts["emulated"]["backing"])
+    if profile.times is None:
+        return text("emulated, on {backing}", backing=backing)
+    return text("emulated by service times, on {backing}", backing=backing)
 
 
 def checks(runs: RunSet, names: Sequence[str], differing: Sequence[str]) -> Table:
@@ -398,7 +475,9 @@ def _checks(runs: RunSet, names: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 
 def _alike(differing: Sequence[str]) -> dict[str, Any]:
-    says = f"also differ: {', '.join(differing)}" if differing else "arms differ in factors only"
+    says = text("arms differ in factors only")
+    if differing:
+        says = text("also differ: {names}", names=", ".join(differing))
     counts = {"ok": int(not differing), "warn": 0, "invalid": int(bool(differing))}
     return {"check": "arms alike", **counts, "worst says": says}
 
@@ -406,8 +485,7 @@ def _alike(differing: Sequence[str]) -> dict[str, Any]:
 def provenance(runs: RunSet, spec_sha256: str, registered: str) -> Table:
     """Return what a reviewer needs to trace the runs: innolab's commit, times, digests."""
     commits = Counter(
-        (run.conditions["innolab"]["commit"] or "unknown")[:12]
-        + (" with local changes" if run.conditions["innolab"]["dirty"] else "")
+        _commit((run.conditions["innolab"]["commit"] or text("unknown"))[:12], run)
         for run in runs.runs
     )
     total: Counter[str] = Counter()
@@ -417,9 +495,17 @@ def provenance(runs: RunSet, spec_sha256: str, registered: str) -> Table:
         "runs": f"{len(runs.runs)}",
         "first started": min(run.started_at for run in runs.runs),
         "last ended": max(run.ended_at for run in runs.runs),
-        "innolab commit": ", ".join(f"{commit} ({n} runs)" for commit, n in commits.items()),
+        "innolab commit": ", ".join(
+            text("{commit} ({n} runs)", commit=commit, n=n) for commit, n in commits.items()
+        ),
         "spec sha256": spec_sha256,
-        "registered": registered,
+        "registered": language.sentence(registered),
         "time in trials": ", ".join(f"{k} {seconds_text(v)}" for k, v in sorted(total.items())),
     }
     return Table([{"fact": k, "value": v} for k, v in rows.items()])
+
+
+def _commit(name: str, run: Run) -> str:
+    if run.conditions["innolab"]["dirty"]:
+        return text("{commit} with local changes", commit=name)
+    return name
