@@ -19,7 +19,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
 from babel.messages.pofile import write_po
 
-from innolab import studies
+from innolab import __version__, studies
 from innolab.analysis.findings import Outcome
 from innolab.base import language
 
@@ -32,6 +32,7 @@ _SHOWN = {"caption", "alt", "xlabel", "ylabel"}
 _PROSE_WORDS = 5
 # The comments under which messages are kept though nothing here finds them.
 BY_HAND = {"words", "composed"}
+_HEADER = "# The texts of innolab in another language: docs/decisions/0024-languages.md says how."
 
 
 class Text(NamedTuple):
@@ -77,8 +78,10 @@ def _templates() -> Iterator[Text]:
 
 def _said(source: str) -> Iterator[str]:
     """Yield the texts that code gives to be translated."""
-    for _, english, _, _ in extract("python", io.BytesIO(source.encode()), _CALLS):
-        yield str(english[0] if isinstance(english, tuple) else english)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            yield from _constant(node.args[0]) if name in _CALLS else []
 
 
 def _literals(source: str) -> Iterator[str]:
@@ -144,13 +147,15 @@ def prose_in_f_strings() -> Iterator[str]:
 
 def updated(old: Catalog) -> Catalog:
     """Return a catalogue with all texts wanted, and the translations that it had."""
-    new = Catalog(old.locale, project="innolab", copyright_holder="the authors of innolab")
-    new.header_comment = old.header_comment
-    new.creation_date = new.revision_date = old.revision_date
+    new = Catalog(old.locale, old.domain, _HEADER, "innolab", __version__, fuzzy=False)
+    new.last_translator, new.language_team = "the authors of innolab", "the authors of innolab"
+    new.msgid_bugs_address = "the issues of the project"
+    new.creation_date = new.revision_date = old.creation_date
     texts = wanted()
-    known = {text.english for text in texts}
+    known = {(text.english, text.context) for text in texts}
     for message in old:
-        if message.id and message.id not in known and BY_HAND & set(message.user_comments):
+        is_known = (message.id, message.context) in known
+        if message.id and not is_known and BY_HAND & set(message.user_comments):
             new.add(**_as_kept(message))
     for text in texts:
         kept = old.get(text.english, text.context)

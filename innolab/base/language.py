@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 ENGLISH = "en"
 CATALOGUES = ROOT / "data" / "languages"
 # The languages, each with the font of its letters where the house's has none of them.
-FONTS: dict[str, str | None] = {ENGLISH: None, "ko": "Noto Sans KR"}
+FONTS: dict[str, str | None] = {ENGLISH: None, "ko": "NanumGothic"}
 # The context of templates that code beneath the reports fills, and `sentence` recognises.
 COMPOSED = "composed"
-_SEPARATORS = (": ", ", ")
+# Values of templates that are numbers, so that "{low} to {high}" is no other words with a "to".
+_NUMBERS = {"low", "high", "n", "total"}
+_NUMBER = r"[-+\d.,e%]+"
 _chosen: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
@@ -72,21 +74,15 @@ def word(english: str) -> str:
     One that is made of others, as "mysql-9.7: MB a second", is given part by part; identifiers
     stay.
     """
-    known = _exact(chosen())
-    if not known or english in known:
-        return known.get(english, english)
-    for separator in _SEPARATORS:
-        if separator in english:
-            return separator.join(map(word, english.split(separator)))
-    return english
+    return english if chosen() == ENGLISH else _parted(chosen(), english, ": ", ", ")
 
 
 def sentence(english: str) -> str:
-    """Return a sentence that a template of the catalogue made, in the language chosen.
+    """Return a sentence that templates of the catalogue made, in the language chosen.
 
     Its values are sentences or words themselves. What no template made, as a quoted error, stays.
     """
-    return english if chosen() == ENGLISH else _sentence(chosen(), english)
+    return english if chosen() == ENGLISH else _parted(chosen(), english, "; ")
 
 
 def markdown(source: str) -> str:
@@ -157,21 +153,33 @@ def _pattern(english: str) -> re.Pattern[str]:
     for fixed, name in re.findall(r"([^{]*)(?:\{(\w+)\})?", english):
         made += re.escape(fixed)
         if name:
-            made += f"(?P={name})" if name in seen else f"(?P<{name}>.+?)"
+            shape = _NUMBER if name in _NUMBERS else ".+?"
+            made += f"(?P={name})" if name in seen else f"(?P<{name}>{shape})"
             seen.add(name)
     return re.compile(made)
 
 
 @functools.lru_cache(maxsize=4096)
-def _sentence(name: str, english: str) -> str:
-    known = _exact(name)
-    if english in known:
-        return known[english]
+def _known(name: str, english: str) -> str | None:
+    """Return the translation of a text, or of the template that made it; None where there is none.
+
+    The values of a template are sentences or words themselves.
+    """
+    if english in (exact := _exact(name)):
+        return exact[english]
     for template in _templates(name):
         if found := template.pattern.fullmatch(english):
-            values = {key: _sentence(name, value) for key, value in found.groupdict().items()}
+            values = {key: _parted(name, value, "; ") for key, value in found.groupdict().items()}
             return template.translated.format(**values)
-    for separator in ("; ", ", "):
+    return None
+
+
+def _parted(name: str, english: str, *separators: str) -> str:
+    """Return a text in a language, or else its parts that are known."""
+    if (found := _known(name, english)) is not None:
+        return found
+    for separator in separators:
         if separator in english:
-            return separator.join(_sentence(name, part) for part in english.split(separator))
+            parted = english.split(separator)
+            return separator.join(_parted(name, part, *separators) for part in parted)
     return english
