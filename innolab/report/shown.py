@@ -302,8 +302,8 @@ def warnings(
     for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
         of = [run for run in bad if run.factors["server"] == server]
         total = sum(run.factors["server"] == server for run in runs.runs)
-        why = Counter(_fault(run) for run in of)
-        reasons = ", ".join(text("{n} by {fault}", n=n, fault=f) for f, n in why.most_common())
+        faults = Counter(_fault(run) for run in of)
+        reasons = ", ".join(text("{n} by {fault}", n=n, fault=f) for f, n in faults.most_common())
         said.append(
             text(
                 "Not valid: {n} of {total} runs of {server} ({reasons}). No verdict rests on them.",
