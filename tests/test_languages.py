@@ -137,10 +137,19 @@ def test_what_verdicts_compose_is_recognised(path: Path) -> None:
                     assert HANGUL.search(language.sentence(english)), english
 
 
+@pytest.mark.parametrize("path", _VERDICTS, ids=lambda p: f"{p.parts[-3]}/{p.parts[-2]}")
+def test_what_checks_found_is_recognised(path: Path) -> None:
+    runs = studies.find(path.parts[-3]).read(path.parent).runs
+    found = {check.says for run in runs for check in run.checks}
+    with language.speaking("ko"):
+        assert {says for says in found if not HANGUL.search(language.sentence(says))} == set()
+
+
 # Words of figures and headings that are names: of levels, columns of settings, builds and claims.
 _NAMES = re.compile(
     r"(mysql|mysqld|sysbench|loose|innodb|fio|USE|iodrive|fusionio|FusionIO|cap|x25|s3|slc)\b.*"
-    r"|\d x .*|v FROM .*|raid\d.*|\d+k-timed|shop\..*|.*(read_only|read_write).*|[A-H]\d+.*|.*\$.*|spec sha256"
+    r"|\d x .*|v FROM .*|raid\d.*|\d+k-timed|shop\..*|.*(read_only|read_write).*|[A-H]\d+.*"
+    r"|.*\$.*|spec sha256"
 )
 # Filled by the notebook: the templates are texts of the catalogue.
 _FILLED = re.compile(".* over it|.* times slower at")

@@ -7,6 +7,7 @@ tests render reports to find those that lack.
 """
 
 import ast
+import csv
 import io
 import re
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ class Text(NamedTuple):
 def wanted() -> list[Text]:
     """Return every text that a catalogue has to translate, each once."""
     found: dict[str, Text] = {}
-    for text in [*_notebooks(), *_modules(), *_templates(), *_claims(), *_names()]:
+    for text in [*_notebooks(), *_modules(), *_templates(), *_claims(), *_published(), *_names()]:
         if re.search("[a-z]", re.sub(r"\{[^}]*\}|\*", "", text.english)):
             found.setdefault(text.english, text)
     return list(found.values())
@@ -121,6 +122,16 @@ def _claims() -> Iterator[Text]:
                 if english := claim.get(name):
                     context = language.COMPOSED if "{" in english else None
                     yield Text(str(english), path.name, context)
+
+
+def _published() -> Iterator[Text]:
+    """Yield what the tables of published figures say in words; an abbreviated unit is no word."""
+    for path in sorted((ROOT / "data" / "published").glob("*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                for name in ("quantity", "where", "note", "unit"):
+                    if re.search("[a-z]{4}", english := row.get(name) or ""):
+                        yield Text(english, path.name)
 
 
 def _names() -> Iterator[Text]:

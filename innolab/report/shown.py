@@ -319,7 +319,7 @@ def warnings(
             block=run.block + 1,
             server=run.factors["server"],
             arm=arm_text(run),
-            why=_why_invalid(run),
+            why=language.sentence(_why_invalid(run)),
         )
         for run in bad
     ]
