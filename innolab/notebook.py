@@ -21,7 +21,7 @@ from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import figures, folders, lettering, shown
+from innolab.report import figures, folders, lettering, recorded, shown
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
@@ -204,7 +204,7 @@ class Book:
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
-        return shown.checks(self.runs, self.study.checks, self._differing())
+        return recorded.checks(self.runs, self.study.checks, self._differing())
 
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.variables)
@@ -214,23 +214,25 @@ class Book:
         runs = self.runs.runs
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
-        return shown.host(first.conditions["host"] if first else observe.facts(HERE, HERE.folder))
+        return recorded.host(
+            first.conditions["host"] if first else observe.facts(HERE, HERE.folder)
+        )
 
     def servers_that_ran(self) -> Table:
         """Return the servers that ran, and those that are not available and why."""
-        return shown.servers(self.runs, self.plan.unavailable)
+        return recorded.servers(self.runs, self.plan.unavailable)
 
     def devices(self) -> Table:
         """Return what each device should give, and what fio got from it."""
-        return shown.devices(self.runs, self.plan.missing_devices)
+        return recorded.devices(self.runs, self.plan.missing_devices)
 
     def fidelity(self) -> Table:
         """Return how close devices of service times came to their models, a row a load."""
-        return shown.fidelity(self.runs)
+        return recorded.fidelity(self.runs)
 
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
-        return shown.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
+        return recorded.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
 
 
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:

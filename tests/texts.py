@@ -140,6 +140,7 @@ def _names() -> Iterator[Text]:
     for name in studies.names():
         study = studies.find(name)
         yield Text(study.title, name)
+        yield Text(study.question, name)
         for check in study.checks:
             yield Text(check, "checks")
 
