@@ -13,12 +13,13 @@ import pytest
 import texts
 from babel.messages.pofile import read_po
 from conftest import ROOT, Innolab, reference
+from matplotlib import font_manager
 
 from innolab import studies
 from innolab.base import language
-from innolab.base.errors import InputError
+from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
-from innolab.report import folders, recompute, render, shown
+from innolab.report import folders, lettering, recompute, render, shown
 
 OTHERS = [name for name, font in language.FONTS.items() if font is not None]
 HANGUL = re.compile("[가-힣]")
@@ -221,3 +222,10 @@ def test_a_page_in_another_language_says_so_and_has_no_english_left(korean: Path
 def test_a_report_in_another_language_verifies(korean: Path, innolab: Innolab) -> None:
     done = innolab("verify", str(korean))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_without_its_font_a_language_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(lettering._FILES, "NanumGothic", ("no_such_package", "none.ttf"))
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
+    with language.speaking("ko"), pytest.raises(InnolabError, match="run make setup"):
+        lettering.use_font()
