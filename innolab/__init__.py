@@ -1,7 +1,8 @@
 """innolab: published studies of MySQL/InnoDB storage and memory, run again and judged.
 
 What a notebook uses: `open_study`, and for its tables and figures `geometric_mean`, `interval`,
-`estimate`, `ratios`, `forest`, `table`, `prose`, `listed`; `explore` to look at single runs.
+`estimate`, `ratios`, `forest`, `table`, `prose`, `text`, `listed`; to look at single runs,
+`explore`.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ __version__ = "0.2.0"
 __all__ = [
     "arithmetic_interval", "described", "estimate", "explore", "forest", "geometric_mean",
     "interval", "interval_text", "listed", "open_study", "plotted", "prose", "ratios", "table",
+    "text",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from innolab import studies
 from innolab.analysis import claims, controls, stats
 from innolab.analysis.controls import Found
-from innolab.base import files
+from innolab.base import files, language
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
@@ -23,7 +23,7 @@ from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import figures, folders, shown
+from innolab.report import figures, folders, lettering, recorded, shown
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
@@ -38,7 +38,17 @@ from innolab.run.progress import Shown
 from innolab.studies import cells, judging, schedule
 from innolab.studies.study import Study
 
-table, prose = Table, Prose
+table, text = Table, language.text
+
+
+def prose(words: str, /, **values: Any) -> Prose:
+    """Return Markdown with named values in it, in the book's language.
+
+    Parameters
+    ----------
+    words : English, one text for the translator, as "{n:,} rows"
+    """
+    return Prose(text(words, **values))
 
 
 @dataclass
@@ -183,17 +193,21 @@ class Book:
         ----------
         drawn : a seaborn grid, or a figure or axes of matplotlib
         values : what is plotted; see `plotted`
-        caption, alt : what it shows in words, and its values for who cannot see it
+        caption, alt : what it shows in words, and its values for who cannot see it; English that
+            the catalogue has is given in the book's language, as are the figure's own words
         """
-        picture = getattr(drawn, "figure", drawn)
-        return figures.publish(picture, name, values, caption, alt, self.folder)
+        picture = lettering.lettered(getattr(drawn, "figure", drawn))
+        return figures.publish(picture, name, values, text(caption), text(alt), self.folder)
 
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""
         absent = {**self.plan.unavailable, **self.plan.missing_devices}
-        also = [f"{control.says}: its verdicts are withheld" for control in self._controls().failed]
+        also = [
+            text("{control}: its verdicts are withheld", control=language.sentence(control.says))
+            for control in self._controls().failed
+        ]
         if changed := self._registration().changed:
-            also.append(changed)
+            also.append(language.sentence(changed))
         return shown.warnings(self.runs, self._differing(), absent, also)
 
     def controls(self) -> Table:
@@ -213,7 +227,7 @@ class Book:
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
-        return shown.checks(self.runs, self.study.checks, self._differing())
+        return recorded.checks(self.runs, self.study.checks, self._differing())
 
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.variables)
@@ -223,23 +237,25 @@ class Book:
         runs = self.runs.runs
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
-        return shown.host(first.conditions["host"] if first else observe.facts(HERE, HERE.folder))
+        return recorded.host(
+            first.conditions["host"] if first else observe.facts(HERE, HERE.folder)
+        )
 
     def servers_that_ran(self) -> Table:
         """Return the servers that ran, and those that are not available and why."""
-        return shown.servers(self.runs, self.plan.unavailable)
+        return recorded.servers(self.runs, self.plan.unavailable)
 
     def devices(self) -> Table:
         """Return what each device should give, and what fio got from it."""
-        return shown.devices(self.runs, self.plan.missing_devices)
+        return recorded.devices(self.runs, self.plan.missing_devices)
 
     def fidelity(self) -> Table:
         """Return how close devices of service times came to their models, a row a load."""
-        return shown.fidelity(self.runs)
+        return recorded.fidelity(self.runs)
 
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
-        return shown.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
+        return recorded.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
 
 
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
@@ -262,6 +278,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     """
     study = studies.find(name)
     checked = study.check(cells.given(given or {}, study.parameters.model_fields))
+    language.choose(checked.language)
     _set_theme()
     here = Path.cwd()
     if (here / PLAN_FILE).exists():
@@ -294,6 +311,7 @@ def _set_theme() -> None:
         font="DejaVu Sans",
         rc={"axes.titlesize": 10},
     )
+    lettering.use_font()
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -360,10 +378,12 @@ def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def listed(words: Sequence[object]) -> str:
-    """Return words as a sentence lists them.
+    """Return words as a sentence lists them, in the book's language.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    texts = [str(word) for word in words]
+    texts = [language.word(str(word)) for word in words]
+    if language.chosen() != language.ENGLISH:
+        return ", ".join(texts)  # A joining word would depend on the sound before it.
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)

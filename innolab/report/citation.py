@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from innolab.base import language
 from innolab.report import project
 from innolab.report.snippets import in_latex
 
@@ -94,7 +95,8 @@ def _sentence(authors: Sequence[Mapping[str, str]], title: str, report: str) -> 
 
 def credit(cited: str) -> str:
     """Return what stands below a figure that is published elsewhere."""
-    return f"Source: {cited} Licence: {project.own().licence}."
+    licence = project.own().licence
+    return language.text("Source: {source} Licence: {licence}.", source=cited, licence=licence)
 
 
 def of_report(body: Mapping[str, Any], title: str) -> Citation:

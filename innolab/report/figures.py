@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from innolab import studies
 from innolab.analysis import stats
+from innolab.base import language
 from innolab.base.units import number
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.report import citation, folders, snippets, svg
@@ -41,7 +42,8 @@ class Figure:
         drawn = self.svg[self.svg.index("<svg") :]
         drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
         links = " ".join(
-            f'<a href="figures/{self.name}.{kind}">{said}</a>' for kind, said in _LINKS.items()
+            f'<a href="figures/{self.name}.{kind}">{language.text(said)}</a>'
+            for kind, said in _LINKS.items()
         )
         return (
             f'<figure id="{self.name}">{drawn}'
@@ -180,13 +182,14 @@ def _leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path
     parts = [
         f"# {name}",
         caption,
-        f"Alternative text: {snippets.line(alt)}",
-        *(f"## {language}\n\n{_indented(text)}" for language, text in pasted.items()),
-        f"## Values\n\nThe plotted values are in [{name}.csv]({name}.csv).",
+        language.text("Alternative text: {alt}", alt=snippets.line(alt)),
+        *(f"## {form}\n\n{_indented(text)}" for form, text in pasted.items()),
+        f"## {language.text('Values')}",
+        language.text("The plotted values are in [{name}.csv]({name}.csv).", name=name),
     ]
     if report:
         parts += [
-            "## PDF, dark, other widths and fonts, units, BibTeX",
+            f"## {language.text('PDF, dark, other widths and fonts, units, BibTeX')}",
             _indented(f"innolab figure {report[1]} {name}"),
         ]
     return "\n\n".join(parts) + "\n"
@@ -248,14 +251,16 @@ def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = 
     groups = means.groupby(by, sort=False, observed=True) if by else [((), means)]
     said = []
     for levels, of in groups:
-        name = ", ".join(map(str, levels))
+        name = ", ".join(language.word(str(level)) for level in levels)
         ends = of if len(of) < 3 else of.iloc[[0, -1]]
         points = ", ".join(
-            f"{number(value)} at {at}" for at, value in zip(ends[x], ends[metric], strict=True)
+            language.text("{value} at {at}", value=number(value), at=at)
+            for at, value in zip(ends[x], ends[metric], strict=True)
         )
         said.append(f"{name}: {points}" if name else points)
     rest = len(said) - _MOST_SERIES
-    return "; ".join(said[:_MOST_SERIES]) + (f"; and {rest} more" if rest > 0 else "")
+    more = [language.text("and {n} more", n=rest)] if rest > 0 else []
+    return "; ".join([*said[:_MOST_SERIES], *more])
 
 
 def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:

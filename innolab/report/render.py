@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 
 from innolab.analysis.verdicts import Verdict
-from innolab.base import files, parsing
+from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
 from innolab.report import folders, lead, markup
@@ -52,9 +52,22 @@ def complete(
     provisional : gives the words that mark the page of a plan that is not complete yet
     """
     plan = Plan.read(folder)
-    notebook = executed(plan)
+    with language.speaking(plan.parameters.get("language", language.ENGLISH)):
+        _complete(study, folder, plan, executed(plan), provisional)
+
+
+def _complete(
+    study: Study,
+    folder: Path,
+    plan: Plan,
+    notebook: Any,
+    provisional: Callable[[], str] | None,
+) -> None:
     if not (folder / VERDICTS_FILE).exists():
         raise InnolabError("The notebook wrote no verdicts: no cell of it calls study.verdicts().")
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = language.markdown(cell.source)
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
     version = folders.version_of(folder)
     words = provisional() if provisional else None
@@ -188,6 +201,8 @@ def page(
     first, rest = lead.lifted(notebook, study.title, study.question, verdicts)
     facts = {
         "lead": first,
+        "language": language.chosen(),
+        "text": language.text,
         "study": study.name,
         "version": version,
         "scale": plan.parameters["scale"],

@@ -3,7 +3,7 @@ code.addEventListener('click', function () {
   var show = this.getAttribute('aria-pressed') === 'false';
   document.querySelectorAll('details.code').forEach(function (part) { part.open = show; });
   this.setAttribute('aria-pressed', show);
-  this.textContent = show ? 'Hide all code' : 'Show all code';
+  this.textContent = show ? this.dataset.hide : this.dataset.show;
 });
 
 // A box that scrolls can be reached by the keyboard, one that does not stands in nobody's way.
