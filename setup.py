@@ -14,7 +14,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-OWN = ("data", "notebooks", "playbooks", "requirements.lock", "CITATION.cff")
+OWN = ("data", "notebooks", "playbooks", "requirements.lock", "CITATION.cff", "LICENSE")
 _NO_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc", ".ipynb_checkpoints")
 
 
