@@ -15,6 +15,7 @@ from conftest import BIN, reference
 from elsewhere import LOCK, UNPRIVILEGED, clone, installed, python, uv
 
 from innolab import studies
+from innolab.hosts import machine
 from innolab.report import folders, manifest
 
 pytestmark = pytest.mark.integration
@@ -97,7 +98,7 @@ def test_it_is_small_and_has_all_that_is_needed_and_nothing_else(wheel: Path, so
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=source, capture_output=True, text=True, check=True
     ).stdout.split("\0")
-    own = ("data/", "notebooks/", "playbooks/", "requirements.lock", "CITATION.cff")
+    own = ("data/", "notebooks/", "playbooks/", "requirements.lock", "CITATION.cff", "LICENSE")
     wanted = {name for name in tracked if name.startswith("innolab/")}
     wanted |= {f"innolab/_files/{name}" for name in tracked if name.startswith(own)}
     assert _names(wheel) == wanted | {"innolab/_files/revision.json"}
@@ -135,6 +136,16 @@ def test_it_lists_the_studies_and_says_what_is_missing(run: Run, empty: Path) ->
     assert planned.returncode == 2
     assert "Run: innolab setup" in planned.stderr
     assert not (empty / "reports").exists()
+
+
+def test_it_plans_a_study_where_servers_are_installed(run: Run) -> None:
+    cache = str(machine.cache_folder())
+    done = run(
+        "plan", "multi-buffer-pool", "--scale", "smoke", "-p", "devices=host",
+        INNOLAB_CACHE=cache, PATH=os.environ["PATH"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "multi-buffer-pool at scale smoke, effort smoke: 1 block of" in done.stdout
 
 
 @pytest.fixture(scope="module")
