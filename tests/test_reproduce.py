@@ -354,10 +354,9 @@ def _made_reference(study: Study, **conditions: Any) -> Earlier:
         device = {"name": trial.factors["device"], "calibration": {"read_per_s": 1.0}}
         run.conditions.update({"device": {**device, "emulated": None}, **conditions})
         runs.append(run)
-    return Earlier(
-        "multi-buffer-pool/1", plan, RunSet(runs, {"0123456789abcdef": made_variables()}, study.within),
-        {"calibration": 8.0, "set-up": 600.0, "dataset": 40.0},
-    )  # fmt: skip
+    kept = RunSet(runs, {"0123456789abcdef": made_variables()}, study.within)
+    time_s = {"calibration": 8.0, "set-up": 600.0, "dataset": 40.0}
+    return Earlier("multi-buffer-pool/1", plan, kept, time_s)
 
 
 def _estimate(study: Study, name: str, reference: Earlier, **judged: Verdict) -> Any:
