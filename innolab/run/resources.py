@@ -233,7 +233,7 @@ def _memory(study: Study, chosen: Plan, reference: Earlier) -> Amount:
     image = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = image if image and emulated.backing(image) == _MEMORY else 0
     pools = [_filled_bytes(run, reference) for run in runs]
-    return Amount(max(pools, default=wanted.memory_bytes) + in_memory, measured=False)
+    return Amount((max(pools, default=0) or wanted.memory_bytes) + in_memory, measured=False)
 
 
 def _filled_bytes(run: Run, reference: Earlier) -> int:

@@ -90,9 +90,10 @@ class EmulatedDisk:
         """Return what its image takes by now of the memory or disk that it lies on."""
         image = Path(f"/sys/dev/block/{self.device}/loop/backing_file")
         file = Path(image.read_text().strip()) if image.exists() else image
-        held = file.stat().st_blocks * 512 if file.exists() else 0
-        # A program that serves it may keep no count.
-        return held or shutil.disk_usage(self.data).used
+        if self.model is None and file.exists():
+            return file.stat().st_blocks * 512
+        # A program that serves it says its whole size; what is in use is the least that it takes.
+        return shutil.disk_usage(self.data).used
 
     def is_there(self) -> bool:
         """Return whether it can be used: the program that serves it may have ended."""
