@@ -256,6 +256,8 @@ def test_measuring_shows_the_count_and_the_time_left_and_then_the_figure(
 ) -> None:
     _open_and_run_all(page, lab(_notebook(tmp_path, _MEASURES, _DRAWS)))
     progress = page.locator(".innolab-progress")
+    page.locator(f".innolab-progress, {_ERRORS}").first.wait_for()
+    assert page.locator(_ERRORS).all_inner_texts() == []
     expect(progress).to_contain_text(re.compile(r"[12]/3 · .* left · block 1: "))
     expect(progress.get_by_role("progressbar")).to_have_attribute("max", "3")
     _wait_until_all_ran(page)
