@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from html.parser import HTMLParser
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from conftest import reference
 
+from innolab.analysis.stats import Interval
 from innolab.record.run import arm_text
 from innolab.report import apart, compare, compare_page, manifest
 from innolab.report.compare import Comparison, Pair
@@ -159,6 +161,12 @@ def test_noise_alone_is_said_to_be_possible_where_intervals_overlap(other: Path)
 def _explained(other: Path, claim: str) -> str:
     found = _compared(other)
     return compare_page.explained(found, _pair(found, claim, _SERVER))
+
+
+def test_one_value_alone_leaves_nothing_out() -> None:
+    whole = Interval(2.0, 1.5, 2.5, 3)
+    ratios = [compare.Ratio("", "", of, ()) for of in (whole, Interval(2.0, nan, nan, 1))]
+    assert [ratio.differs for ratio in ratios] == [True, False]
 
 
 def test_the_text_names_settings_too(other: Path) -> None:

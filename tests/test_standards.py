@@ -78,6 +78,10 @@ def _entities(report: Path) -> dict[str, dict[str, Any]]:
     return {entity["@id"]: entity for entity in graph}
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def _issues(found: dict[str, Any]) -> list[str]:
     return [issue["message"] for issue in found["issues"]]
 
@@ -127,13 +131,13 @@ def test_a_crate_names_every_file_with_its_digest_and_what_made_them(crated: Pat
     action = entities["#measuring"]
     assert action["startTime"] == min(run.started_at for run in runs)
     assert action["endTime"] == max(run.ended_at for run in runs)
-    programs = [entities[one["@id"]] for one in action["instrument"]]
+    programs = [entities[one["@id"]] for one in _listed(action["instrument"])]
     assert [p["softwareVersion"] for p in programs] == ["0.2.0"]
     commit = runs[0].conditions["innolab"]["commit"]
     assert [p["identifier"] for p in programs] == [f"git commit {commit}"]
     assert {"#notebook", "#claims", "plan.json"} <= {one["@id"] for one in action["object"]}
     assert entities["./"]["license"] == {"@id": "https://spdx.org/licenses/MIT"}
-    assert [entities[one["@id"]]["name"] for one in entities["./"]["author"]] == [
+    assert [entities[one["@id"]]["name"] for one in _listed(entities["./"]["author"])] == [
         author.name for author in project.own().authors
     ]
 
@@ -143,7 +147,7 @@ def test_every_reference_of_a_crate_leads_to_one_of_its_entities(crated: Path) -
     specification = {"https://w3id.org/ro/crate/1.1"}
     for entity in entities.values():
         for value in entity.values():
-            for one in value if isinstance(value, list) else [value]:
+            for one in _listed(value):
                 if isinstance(one, dict):
                     assert one["@id"] in entities.keys() | specification
 

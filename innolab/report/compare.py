@@ -36,7 +36,8 @@ class Ratio(NamedTuple):
     @property
     def differs(self) -> bool:
         """Return whether the interval leaves out 1, which one in twenty does by chance."""
-        return not self.ratio.low <= 1 <= self.ratio.high
+        # So that one value alone, which leaves no interval, does not differ.
+        return self.ratio.low > 1 or self.ratio.high < 1
 
 
 class Pair(NamedTuple):

@@ -106,6 +106,7 @@ def _graph(
     programs = _programs(runs)
     inputs = [*_papers(study), *_builds(runs), *_parameters(plan)]
     authors = [_author(author) for author in about.authors]
+    groups = [author for author in authors if author["@type"] == "Organization"]
     licence = _licence(about.licence)
     action = _action(study, runs, programs, authors)
     action["object"] = _ids([parts[PLAN_FILE], *inputs])
@@ -120,8 +121,9 @@ def _graph(
         "datePublished": action["endTime"][:10],
         "keywords": list(about.keywords),
         "conformsTo": {"@id": PROFILE},
-        "license": _ids([licence])[0],
+        "license": _ids([licence]),
         "author": _ids(authors),
+        **({"publisher": _ids(groups[:1])} if groups else {}),
         "mentions": {"@id": _ACTION},
         "hasPart": _ids([*parts.values(), seal]),
     }
@@ -262,8 +264,10 @@ def _licence(spdx: str) -> Entity:
     }
 
 
-def _ids(entities: Sequence[Entity]) -> list[Entity]:
-    return [{"@id": entity["@id"]} for entity in entities]
+def _ids(entities: Sequence[Entity]) -> Entity | list[Entity]:
+    """Return references to entities; one alone is no list."""
+    found = [{"@id": entity["@id"]} for entity in entities]
+    return found[0] if len(found) == 1 else found
 
 
 def _facts(body: Any) -> dict[str, tuple[str, int]]:

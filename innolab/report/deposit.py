@@ -16,7 +16,7 @@ from typing import Any
 from innolab import studies
 from innolab.base import files, places
 from innolab.base.errors import InputError
-from innolab.report import manifest, project, render, revisions
+from innolab.report import crate, manifest, project, render, revisions
 from innolab.report.verify import verify
 from innolab.studies.study import Study
 
@@ -161,11 +161,14 @@ def _description(report: Path, body: dict[str, Any], study: Study) -> str:
         f"Measured on {', '.join(body['builds']) or 'devices alone'} at scale {body['scale']}: "
         f"{runs['valid']} valid of {runs['complete'] + runs['failed']} runs. "
         f"Verdicts on published claims: {counted}.",
-        "The archive is an RO-Crate where it holds ro-crate-metadata.json; index.html is its page. "
-        f"innolab verify, on the unpacked folder, computes it again from its runs. {body['seal']} "
-        "is its seal.",
+        f"The archive holds the report{_as_crate(report)}; index.html is its page. innolab verify, "
+        f"on the unpacked folder, computes it again from its runs. Its seal is {body['seal']}.",
     ]
     return "".join(f"<p>{html.escape(text, quote=False)}</p>" for text in said)
+
+
+def _as_crate(report: Path) -> str:
+    return ", an RO-Crate" if (report / crate.CRATE_FILE).exists() else ""
 
 
 def _notes(body: dict[str, Any]) -> str:
