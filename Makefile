@@ -14,7 +14,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate lock clean
+.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate texts lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -63,6 +63,9 @@ bench: setup  ## measure innolab itself, as ratios taken side by side
 evaluate: setup  ## do our intervals hold? simulated, then the same arm twice on real servers (root)
 	@$(BIN)/python -m benchmarks.error_rates
 	@$(BIN)/python -m benchmarks.evaluation
+
+texts: $(VENV)/.ready  ## bring data/languages up to what notebooks, claims and pages say
+	@PYTHONPATH=tests $(BIN)/python tests/texts.py
 
 lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

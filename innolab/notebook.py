@@ -12,16 +12,18 @@ import pandas as pd
 from innolab import studies
 from innolab.analysis import claims, controls, stats
 from innolab.analysis.controls import Found
-from innolab.base import files
+from innolab.base import files, language
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
+from innolab.jupyter import opening
+from innolab.jupyter.opening import Opened
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import figures, folders, shown
+from innolab.report import figures, folders, lettering, recorded, shown
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
@@ -33,10 +35,20 @@ from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure, replaying
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
-from innolab.studies import judging, schedule
+from innolab.studies import cells, judging, schedule
 from innolab.studies.study import Study
 
-table, prose = Table, Prose
+table, text = Table, language.text
+
+
+def prose(words: str, /, **values: Any) -> Prose:
+    """Return Markdown with named values in it, in the book's language.
+
+    Parameters
+    ----------
+    words : English, one text for the translator, as "{n:,} rows"
+    """
+    return Prose(text(words, **values))
 
 
 @dataclass
@@ -47,12 +59,14 @@ class Book:
     ----------
     folder : where plan, runs and figures lie
     runs : the recorded runs, once `measure` has been called
+    opened : what is shown where this is no execution in a report's own folder
     """
 
     study: Study
     plan: Plan
     folder: Path
     recorded: RunSet | None = None
+    opened: Opened | None = None
 
     @property
     def servers(self) -> list[str]:
@@ -71,12 +85,31 @@ class Book:
             raise InputError("Nothing is measured yet in this notebook. Run: study.measure()")
         return self.recorded
 
-    def measure(self) -> pd.DataFrame:
-        """Run what is not recorded yet, showing progress, and return the observations.
+    def measure(self, anew: bool | None = None) -> pd.DataFrame:
+        """Return the observations of the recorded runs, or measure them now if that is asked for.
 
-        As `observations` with the study's main within-factors. While it measures, the report's
-        provisional page stands in its folder.
+        As `observations` with the study's main within-factors. Where a notebook is opened outside a
+        report's own folder it shows what is recorded: nothing is measured, and nothing is written
+        below the reports' folder.
+
+        Parameters
+        ----------
+        anew : whether to measure, showing progress: this begins the report of the notebook's
+            parameters or resumes it, and shows it where all of it is recorded. `innolab run` with
+            the same parameters finishes it. Left out, INNOLAB_MEASURE=1 in the environment says so
+
+        Raises
+        ------
+        InputError
+            Where nothing is recorded that could be shown, or this host cannot measure.
         """
+        if self.opened and not replaying():
+            if not opening.is_anew(anew):
+                self.plan, self.folder = self.opened.plan, self.opened.folder
+                self.recorded = opening.replayed(self.study, self.opened)
+                return self.observations(*self.study.main)
+            self.plan = prepare(self.study, self.opened.asked)
+            self.folder = folders.begin(self.plan)
         # Reading needs no right to measure: another process may hold it for hours.
         alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
@@ -160,17 +193,21 @@ class Book:
         ----------
         drawn : a seaborn grid, or a figure or axes of matplotlib
         values : what is plotted; see `plotted`
-        caption, alt : what it shows in words, and its values for who cannot see it
+        caption, alt : what it shows in words, and its values for who cannot see it; English that
+            the catalogue has is given in the book's language, as are the figure's own words
         """
-        picture = getattr(drawn, "figure", drawn)
-        return figures.publish(picture, name, values, caption, alt, self.folder)
+        picture = lettering.lettered(getattr(drawn, "figure", drawn))
+        return figures.publish(picture, name, values, text(caption), text(alt), self.folder)
 
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""
         absent = {**self.plan.unavailable, **self.plan.missing_devices}
-        also = [f"{control.says}: its verdicts are withheld" for control in self._controls().failed]
+        also = [
+            text("{control}: its verdicts are withheld", control=language.sentence(control.says))
+            for control in self._controls().failed
+        ]
         if changed := self._registration().changed:
-            also.append(changed)
+            also.append(language.sentence(changed))
         return shown.warnings(self.runs, self._differing(), absent, also)
 
     def controls(self) -> Table:
@@ -190,7 +227,7 @@ class Book:
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
-        return shown.checks(self.runs, self.study.checks, self._differing())
+        return recorded.checks(self.runs, self.study.checks, self._differing())
 
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.variables)
@@ -200,44 +237,48 @@ class Book:
         runs = self.runs.runs
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
-        return shown.host(first.conditions["host"] if first else observe.facts(HERE, HERE.folder))
+        return recorded.host(
+            first.conditions["host"] if first else observe.facts(HERE, HERE.folder)
+        )
 
     def servers_that_ran(self) -> Table:
         """Return the servers that ran, and those that are not available and why."""
-        return shown.servers(self.runs, self.plan.unavailable)
+        return recorded.servers(self.runs, self.plan.unavailable)
 
     def devices(self) -> Table:
         """Return what each device should give, and what fio got from it."""
-        return shown.devices(self.runs, self.plan.missing_devices)
+        return recorded.devices(self.runs, self.plan.missing_devices)
 
     def fidelity(self) -> Table:
         """Return how close devices of service times came to their models, a row a load."""
-        return shown.fidelity(self.runs)
+        return recorded.fidelity(self.runs)
 
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
-        return shown.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
+        return recorded.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
 
 
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     """Check the parameters and return the book of a study.
 
-    In a report's folder it is that report's. Elsewhere, as in JupyterLab, it is the unfinished
-    report of these very parameters, begun or resumed below the reports' folder; `innolab run` with
-    the same parameters finishes it.
+    In a report's folder it is that report's. Elsewhere, as in JupyterLab or by papermill, it shows
+    the newest recorded report of these very parameters, or, of the study's defaults, the newest
+    there is, and says which. It works on a copy in a temporary folder and measures nothing unless
+    `Book.measure` is asked to.
 
     Parameters
     ----------
-    given : the parameters by name; the notebook's globals, of which only these are looked at
+    given : the parameters by name; or the notebook's globals, of which those are taken that its
+        cells of parameters assign, papermill's among them (`innolab.studies.cells`)
 
     Raises
     ------
     InputError
-        Where a parameter is wrong or this host cannot run the study.
+        Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
-    known = study.parameters.model_fields
-    checked = study.check({k: v for k, v in (given or {}).items() if k in known})
+    checked = study.check(cells.given(given or {}, study.parameters.model_fields))
+    language.choose(checked.language)
     _set_theme()
     here = Path.cwd()
     if (here / PLAN_FILE).exists():
@@ -247,9 +288,13 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
                 f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
                 f"are {checked.model_dump()}. Make them equal, or work in another folder."
             )
-        return Book(study, plan, here)
-    plan = prepare(study, checked)
-    return Book(study, plan, folders.begin(plan))
+        if replaying() or not (here / folders.MANIFEST_FILE).exists():
+            return Book(study, plan, here)
+        # A sealed report that somebody opened in JupyterLab must stay as it is.
+        found = opening.of_report(study, here, checked)
+    else:
+        found = opening.opened(study, checked)
+    return Book(study, found.plan, found.folder, opened=found)
 
 
 def _set_theme() -> None:
@@ -266,6 +311,7 @@ def _set_theme() -> None:
         font="DejaVu Sans",
         rc={"axes.titlesize": 10},
     )
+    lettering.use_font()
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -332,10 +378,12 @@ def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def listed(words: Sequence[object]) -> str:
-    """Return words as a sentence lists them.
+    """Return words as a sentence lists them, in the book's language.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    texts = [str(word) for word in words]
+    texts = [language.word(str(word)) for word in words]
+    if language.chosen() != language.ENGLISH:
+        return ", ".join(texts)  # A joining word would depend on the sound before it.
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)

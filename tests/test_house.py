@@ -22,7 +22,7 @@ from innolab import cli, studies
 # From the ground up. A folder is a layer; a module imports its own layer and those before it.
 LAYERS = [
     "base", "hosts", "mysql", "storage", "record", "analysis", "loads", "studies", "run",
-    "report", "notebook", "cli",
+    "report", "jupyter", "notebook", "cli",
 ]  # fmt: skip
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -90,8 +90,7 @@ def test_environment_yml_agrees_with_the_lock() -> None:
             ):
                 locked[wanted.name] = str(wanted.specifier)
     pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][-1]["pip"]
-    named = {r.name: str(r.specifier) for r in map(Requirement, pip[:-1])}
-    assert pip[-1] == "-e ."
+    named = {r.name: str(r.specifier) for r in map(Requirement, pip)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(named) == {*project["dependencies"], "nbval"}
     assert {name: locked[name] for name in named} == named
@@ -130,7 +129,8 @@ def test_a_notebook_source_is_a_paper(path: Path) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             assert before.cell_type == "markdown", "prose before every code cell"
-            assert len(cell.source.splitlines()) <= 15
+            is_list = "parameters" in cell.metadata.get("tags", [])
+            assert is_list or len(cell.source.splitlines()) <= 15
             assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
             assert cell.outputs == []
             assert cell.execution_count is None

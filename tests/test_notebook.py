@@ -1,4 +1,4 @@
-"""The notebook measures by itself, as in JupyterLab, and `innolab run` makes a report of it."""
+"""A notebook measures where that is asked for, and `innolab run` makes a report of it."""
 
 from pathlib import Path
 
@@ -17,6 +17,7 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(folder))
     monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
+    monkeypatch.setenv("INNOLAB_MEASURE", "1")
     parameters = {"scale": "smoke", "replicates": 1, "builds": ["mysql-9.7"], "devices": ["host"]}
     papermill.execute_notebook(
         str(ROOT / "notebooks" / "multi-buffer-pool.ipynb"),

@@ -26,7 +26,17 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.record.runlog import RunLog, SessionStart
-from innolab.report import companions, folders, manifest, recompute, render, same, svg
+from innolab.report import (
+    companions,
+    crate,
+    folders,
+    manifest,
+    recompute,
+    render,
+    revisions,
+    same,
+    svg,
+)
 from innolab.report.verify import _sealed, verify
 
 Body = dict[str, Any]
@@ -449,10 +459,10 @@ def test_a_link_or_a_pipe_is_refused(report: Path, tmp_path: Path, kind: str) ->
 
 
 def _made_of(report: Path) -> list[str]:
-    """Return the files that are made from the runs."""
+    """Return the files that are made from the runs; tests/test_standards.py has the crate."""
     names = manifest.digests(report)
     return [n for n in names if n.split("/")[0].split(".")[0] not in
-            ("runs", "plan", "series", "variables")]  # fmt: skip
+            ("runs", "plan", "series", "variables", "ro-crate-metadata")]  # fmt: skip
 
 
 def _one_digit_more(text: str, drawn: random.Random) -> str:
@@ -534,6 +544,30 @@ def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
         assert _sealed(report, body) == []
     assert sum(kinds.values()) == 2000
     assert set(kinds) >= {".png", ".svg", ".csv", ".md", ".json", ".jsonl", ".html", ".parquet"}
+
+
+def _mend_seal(report: Path) -> None:
+    """Seal a report again as it is, without making its crate again."""
+    body = manifest.read(report)
+    body["files"] = manifest.digests(report)
+    body["seal"] = manifest.seal_of(body)
+    (report / folders.MANIFEST_FILE).write_text(json.dumps(body, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("attack", ["altered", "taken away"])
+def test_a_crate_that_says_something_else_is_found(
+    report: Path, monkeypatch: pytest.MonkeyPatch, attack: str
+) -> None:
+    # As of a report that this very revision rendered, which a clone with changes cannot tell.
+    monkeypatch.setattr(revisions, "is_todays", lambda _: True)
+    path = report / crate.CRATE_FILE
+    if attack == "altered":
+        path.write_text(path.read_text().replace('"endTime": "20', '"endTime": "21'))
+    else:
+        path.unlink()
+    _mend_seal(report)
+    [fault] = verify(report).faults
+    assert fault.startswith(crate.CRATE_FILE)
 
 
 def test_the_schema_of_runs_is_named_in_the_manifest(report: Path) -> None:

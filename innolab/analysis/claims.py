@@ -214,6 +214,20 @@ class Claim(_Part):
             parts = [one.of] if one else []
         return [{**self.where, **part} for part in parts]
 
+    def arms_among(self, arms: Sequence[Where]) -> list[Where]:
+        """Return those of some arms that it is about; none where one of its sides is not there.
+
+        Levels of within-factors are no part of an arm.
+        """
+        of_sides = [[arm for arm in arms if _fits(side, arm)] for side in self.sides]
+        if not all(of_sides):
+            return []
+        return [arm for arm in arms if any(arm in of for of in of_sides)]
+
+
+def _fits(side: Where, arm: Where) -> bool:
+    return all(arm.get(name, level) == level for name, level in side.items())
+
 
 @cache
 def published_of(path: Path) -> dict[str, Published]:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innolab.analysis.checks import same_value
-from innolab.base.provenance import ROOT
+from innolab.base import places
 from innolab.mysql.builds import OWN_ORIGIN
 from innolab.record import runlog, series
 from innolab.record.run import Run
@@ -44,7 +44,7 @@ def exactly(within: Mapping[str, Any], metric: str, value: float) -> Bound:
 
 Sessions = Sequence[tuple[SessionStart | None, Sequence[Run]]]
 
-_BUILDS = ROOT / "data" / "builds.csv"
+_BUILDS = places.own("data", "builds.csv")
 # Nothing between two runs of one session, such as making an array, takes as long.
 _LONGEST_PAUSE = datetime.timedelta(days=1)
 # Clocks are read at both ends of a run, and its stages are rounded.

@@ -9,6 +9,10 @@ class InnolabError(Exception):
 
     exit_status = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows: the message, which says more to a reader than our calls."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(InnolabError):
     """What was asked for cannot be done as asked; nothing was written or changed.

@@ -1,5 +1,6 @@
-"""Files that are either as they were or whole: written beside, synced, renamed."""
+"""Files that are either as they were or whole: written beside, synced, renamed. Their digests."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,3 +29,9 @@ def write(path: Path, text: str) -> None:
     """Write a whole text file in the place of `path`."""
     with replaced(path) as part:
         part.write_text(text)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read by parts: it may be larger than the memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,24 +7,27 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli import measuring, reports, studies
+from innolab.cli import figure, measuring, reports, reproduce, setting_up, studies
 
 # By name, in the order of the help: what a verb does, and an example of it.
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "list": (studies.list_, "list --names"),
     "doctor": (studies.doctor, "doctor"),
+    "setup": (setting_up.setup, "setup"),
     "plan": (studies.plan, "plan multi-buffer-pool --scale smoke -p replicates=3"),
     "run": (measuring.run, "run multi-buffer-pool -p builds=/usr/sbin/mysqld"),
+    "reproduce": (reproduce.reproduce, "reproduce F1-warm-8v1 --plan"),
     "render": (reports.render_, "render more-memory/2026-01-31-1 -p buy_data_gb=500"),
     "verify": (reports.verify, "verify multi-buffer-pool/2026-01-31-1"),
     "sign": (reports.sign, "sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519"),
     "compare": (reports.compare, "compare STUDY/2026-01-31-1 STUDY/2026-02-14-1 --html"),
+    "figure": (figure.figure, "figure multi-buffer-pool/2026-01-31-1 passes --width single"),
+    "deposit": (reports.deposit, "deposit multi-buffer-pool/2026-01-31-1 --to my/deposit"),
     "index": (reports.index, "index"),
 }
 app = typer.Typer(
     help="Re-run published studies of MySQL/InnoDB storage and memory, and judge their claims.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -1,4 +1,4 @@
-"""Verbs on reports that are there: render, verify, sign, compare, index."""
+"""Verbs on reports that are there: render, verify, sign, compare, deposit, index."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from innolab.base.errors import InnolabError
 from innolab.cli.given import parameters_of
-from innolab.cli.options import Named, ReportName
+from innolab.cli.options import AsJson, Named, ReportName
 
 
 def render_(
@@ -50,27 +50,33 @@ def verify(
     signers: Annotated[
         Path | None, typer.Option(help="Allowed signers, as ssh-keygen reads them.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check that a report is whole and follows from its recorded runs. Needs no server, no root.
 
     Nothing of the report is executed: all that it shows is computed again by the study's own code.
     """
+    from innolab.cli import documents
     from innolab.report import folders
     from innolab.report import verify as verifying
 
     folder = folders.find(report)
     found = verifying.verify(folder, execute=execute, signers=signers)
-    for line in [*found.notes, *found.faults]:
-        # What an unknown author wrote must not control the reader's terminal.
-        print("".join(c if c.isprintable() else "?" for c in line))
+    if as_json:
+        documents.show(documents.verified(folder, found, verifying.LIMITS))
+    else:
+        for line in [*found.notes, *found.faults]:
+            # What an unknown author wrote must not control the reader's terminal.
+            print("".join(c if c.isprintable() else "?" for c in line))
     if found.faults:
         raise InnolabError(
             f"{folder.name} does not hold: {len(found.faults)} faults, listed above."
         )
-    print(
-        f"{folder.name} holds: files, runs, settings, series, checks, verdicts, figures, notebook "
-        f"and page agree.\n{verifying.LIMITS}"
-    )
+    if not as_json:
+        print(
+            f"{folder.name} holds: files, runs, settings, series, checks, verdicts, figures, "
+            f"notebook and page agree.\n{verifying.LIMITS}"
+        )
 
 
 def sign(
@@ -87,24 +93,39 @@ def compare(
     first: ReportName,
     second: ReportName,
     html: Annotated[bool, typer.Option("--html", help="Write a page and print its path.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Set two reports side by side: the second's values over the first's, changed verdicts."""
+    from innolab.cli import documents
     from innolab.report import compare as comparing
     from innolab.report import compare_page, folders
 
     found = comparing.compare(folders.find(first), folders.find(second))
     if html:
         print(compare_page.write(found))
-        return
-    for difference in found.differences:
-        print(f"Not the same beside what was measured: {difference}.")
-    for arm, metric, ratio in found.ratios:
-        print(f"{arm:60} {metric:10} {ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})")
-    for pair in found.changed:
-        print(f"{pair.claim} on {pair.server}: {', then '.join(pair.verdicts)}")
-    if not found.changed:
-        print("No verdict changed.")
-    print(found.summary)
+    elif as_json:
+        documents.show(documents.compared(found))
+    else:
+        print("\n".join(comparing.lines(found)))
+
+
+def deposit(
+    report: ReportName,
+    to: Annotated[
+        Path | None, typer.Option(help="A folder to make; else STUDY-VERSION-deposit here.")
+    ] = None,
+) -> None:
+    """Write a report as a folder to deposit at Zenodo, with its metadata; nothing is sent.
+
+    Only a report that verifies is written.
+    """
+    from innolab.record.plan import Plan
+    from innolab.report import deposit as depositing
+    from innolab.report import folders
+
+    folder = folders.find(report)
+    name = f"{Plan.read(folder).study}-{folder.name}-deposit"
+    print(depositing.write(folder, (to or Path(name)).absolute()))
 
 
 def index() -> None:

@@ -7,7 +7,7 @@ import typer
 
 from innolab.base.errors import InnolabError
 from innolab.cli.given import parameters_of
-from innolab.cli.options import Effort, Named, Scale, StudyName
+from innolab.cli.options import AsJson, Effort, Named, Scale, StudyName
 
 # Earlier reports that a plan is compared with: reading one takes a tenth of a second.
 _MOST_EARLIER = 4
@@ -15,29 +15,50 @@ _MOST_EARLIER = 4
 
 def list_(
     names: Annotated[bool, typer.Option("--names", help="The studies' names alone.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the studies, and the reports there are of each."""
     from innolab import studies
+
+    if names and not as_json:
+        print("\n".join(studies.names()))
+        return
+    from innolab.cli import documents
+
+    found = documents.Listed(studies=[_listed(name) for name in studies.names()])
+    if as_json:
+        documents.show(found)
+        return
+    for study in found.studies:
+        print(f"{study.name}: {study.question}")
+        for report in study.reports:
+            print(f"  {report.name}" + ("" if report.finished else " (innolab run resumes it)"))
+
+
+def _listed(name: str) -> Any:
+    from innolab import studies
+    from innolab.cli.documents import ListedReport, ListedStudy
     from innolab.report import folders
 
-    for name in studies.names():
-        if names:
-            print(name)
-            continue
-        print(f"{name}: {studies.find(name).question}")
-        for folder in folders.finished(name):
-            print(f"  {name}/{folder.name}")
-        for folder in folders.unfinished(name):
-            print(f"  {name}/{folder.name} (innolab run resumes it)")
+    finished, unfinished = folders.finished(name), folders.unfinished(name)
+    reports = [
+        ListedReport(name=f"{name}/{folder.name}", finished=folder in finished)
+        for folder in [*finished, *unfinished]
+    ]
+    return ListedStudy(name=name, question=studies.find(name).question, reports=reports)
 
 
-def doctor() -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what this host has, what is missing, and what may disturb a measurement."""
+    from innolab.cli import documents
     from innolab.run import doctor
 
     findings = doctor.examine()
-    for finding in findings:
-        print(f"{finding.result:8}{finding.name}: {finding.says}")
+    if as_json:
+        documents.show(documents.doctor(findings))
+    else:
+        for finding in findings:
+            print(f"{finding.result:8}{finding.name}: {finding.says}")
     if any(finding.result == "missing" for finding in findings):
         raise InnolabError("Requirements are missing; the lines above say what to do.")
 
@@ -50,28 +71,32 @@ def plan(
     trials: Annotated[
         bool, typer.Option("--trials", help="Print every trial in its order, and nothing else.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say how long a study takes and what it may decide, without running anything.
 
     Both follow from earlier reports of the study, those of the same scale and effort first.
     """
     from innolab import studies
+    from innolab.cli import documents
     from innolab.run import expected, planned
     from innolab.run.plan import prepare
 
     found = studies.find(study)
     chosen = prepare(found, found.check(parameters_of(found, scale, parameter, effort)))
     of_plan = found.planned(chosen)
-    if trials:
+    not_run = {**chosen.unavailable, **chosen.missing_devices}
+    if trials and not as_json:
         lines = [planned.trial_line(trial) for trial in of_plan]
     else:
         earlier = _earlier(found, chosen)
         expects = expected.expected(found, chosen, of_plan, earlier)
+        if as_json:
+            documents.show(documents.planned(chosen, of_plan, expects, not_run))
+            return
         plans = {report.name: report.plan for report in earlier}
         lines = planned.summary(chosen, of_plan, expects, plans)
-    for name, why in {**chosen.unavailable, **chosen.missing_devices}.items():
-        lines.append(f"not run: {name}: {why}")
-    print("\n".join(lines))
+    print("\n".join([*lines, *(f"not run: {name}: {why}" for name, why in not_run.items())]))
 
 
 def _earlier(study: Any, chosen: Any) -> list[Any]:

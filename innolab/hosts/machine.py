@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from innolab.base import places
 from innolab.base.errors import InputError
 
 SERVER_USER = "innolab"
@@ -44,7 +45,7 @@ def server_user() -> str | None:
     except KeyError:
         raise InputError(
             f"innolab runs as root but the user '{SERVER_USER}', under which servers run then, "
-            "does not exist. Create it with: make setup"
+            f"does not exist. Create it with: {places.set_up()}"
         ) from None
 
 
@@ -113,8 +114,11 @@ def _lock_holder() -> str:
     return str(struct.unpack("3i", credentials)[0])
 
 
+def there(folder: Path) -> Path:
+    """Return a folder, or the innermost one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
+
+
 def free_disk_bytes(folder: Path) -> int:
     """Return the free bytes of the file system that holds `folder` or will hold it."""
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return shutil.disk_usage(there(folder)).free

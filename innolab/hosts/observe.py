@@ -1,5 +1,6 @@
 """What a host is and what it does, read from its /proc and /sys. Works on every kind of host."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,6 +120,25 @@ def kernel_threads_cpu_s(host: Host) -> dict[tuple[int, int], float]:
             ticks = int(fields[11]) + int(fields[12])
             found[int(head.split()[0]), int(fields[19])] = ticks / TICKS_PER_S
     return found
+
+
+def peak_memory_bytes(host: Host, pids: Sequence[int]) -> int:
+    """Return the most memory that each of some processes had resident, together.
+
+    One that has ended meanwhile counts nothing.
+    """
+    texts = host.peek(*(f"/proc/{pid}/status" for pid in pids))
+    peaks = (_field(text, "VmHWM", ":") for text in texts)
+    return sum(int(peak.split()[0]) * 1024 for peak in peaks if peak)
+
+
+def held_bytes(host: Host, folders: Sequence[Path]) -> int:
+    """Return what the files below some folders take of their disks; none where they are gone."""
+    if not folders:
+        return 0
+    asked: Words = ["du", "--summarize", "--one-file-system", "--block-size=1", "--total"]
+    said = host.run([*asked, "--", *folders]).stdout.splitlines()
+    return int(said[-1].split()[0]) if said else 0
 
 
 def memory_bytes(host: Host) -> dict[str, int]:

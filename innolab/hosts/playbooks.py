@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from innolab.base import places
 from innolab.base.errors import InnolabError
-from innolab.base.provenance import ROOT
 
-FOLDER = ROOT / "playbooks"
+FOLDER = places.own("playbooks")
 
 
 class PlaybookError(InnolabError):
@@ -30,6 +30,19 @@ def play(name: str, wanted: Mapping[str, Any], *options: str | Path) -> list[dic
     return _results("ansible-playbook", str(FOLDER / name), *variables, *map(str, options))
 
 
+def show(name: str) -> None:
+    """Run a playbook for a person, who sees what it says.
+
+    Raises
+    ------
+    PlaybookError
+        Where a task fails; Ansible has said why.
+    """
+    words = _words("ansible-playbook", str(FOLDER / name))
+    if subprocess.run(words, env=_environment(), cwd=FOLDER).returncode:
+        raise PlaybookError(f"The playbook {name} failed; the lines above say where.")
+
+
 def ask(inventory: Path, host: str, expression: str) -> Any:
     """Return what an expression of an inventory's variables is for a host of it.
 
@@ -46,17 +59,24 @@ def ask(inventory: Path, host: str, expression: str) -> Any:
     return results[0].get("msg")
 
 
+def _words(program: str, *words: str) -> list[str]:
+    """Return the command of an Ansible program that ends with us.
+
+    It must not keep changing a host that nobody waits for.
+    """
+    ansible = str(Path(sys.executable).parent / program)
+    return ["setpriv", "--pdeathsig", "KILL", ansible, *words]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "ANSIBLE_CONFIG": str(FOLDER / "ansible.cfg")}
+
+
 def _results(program: str, *words: str) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [
-            # Ended with us, it cannot keep changing a host that nobody waits for.
-            *("setpriv", "--pdeathsig", "KILL"),
-            str(Path(sys.executable).parent / program),
-            *words,
-        ],
+        _words(program, *words),
         env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(FOLDER / "ansible.cfg"),
+            **_environment(),
             "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.json",
             "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
         },

@@ -1,5 +1,6 @@
 """Programs beside the servers, which the playbook leaves in the cache folder."""
 
+from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.hosts import machine
 
@@ -17,4 +18,6 @@ def path(name: str) -> str:
         return str(starter)
     reason = starter.with_name(name + ".unavailable")
     why = f" The last set-up could not install it: {reason.read_text()}" if reason.exists() else ""
-    raise InputError(f"There is no {name} in {starter.parent}.{why} Install it with: make setup")
+    raise InputError(
+        f"There is no {name} in {starter.parent}.{why} Install it with: {places.set_up()}"
+    )

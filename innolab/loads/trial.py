@@ -28,7 +28,7 @@ _HOSTNAME = "/proc/sys/kernel/hostname"
 # Over ssh a sample costs an emulated host a tenth of a second of its processors.
 LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
 # What a server takes beside its pool: measured up to 420 MB for MySQL 9.7 as set up here.
-_OVERHEAD_BYTES = 512 * 1024**2
+OVERHEAD_BYTES = 512 * 1024**2
 # The name of the one copy that a trial writes to.
 _COPY = "written"
 
@@ -308,6 +308,8 @@ class Bench:
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
+            pids = [one.pid for one in servers if one.is_running]
+            self.note("peak_memory_bytes", observe.peak_memory_bytes(host, pids))
         found = meters[0].read()
         # What disturbs the emulator disturbs the host that it emulates, which cannot see it.
         for meter in meters[1:]:
@@ -360,7 +362,7 @@ def _newly_used_bytes(settings: Settings, data_bytes: int) -> int:
     """Return the memory that a cold trial touches first: its pool, and its files where cached."""
     pool = int(settings["innodb_buffer_pool_size"])
     cached = 0 if settings.get("innodb_flush_method") == "O_DIRECT" else data_bytes
-    return pool + cached + _OVERHEAD_BYTES
+    return pool + cached + OVERHEAD_BYTES
 
 
 def base_settings_file(cache: Path) -> Path:

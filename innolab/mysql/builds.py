@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, tools
 
@@ -94,7 +95,9 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
     record = cache / "builds" / f"{wanted}.json"
     known = sorted(p.stem for p in record.parent.glob("*.json"))
     if not known:
-        raise InputError(f"There are no MySQL builds in {record.parent} yet. Run: make setup")
+        raise InputError(
+            f"There are no MySQL builds in {record.parent} yet. Run: {places.set_up()}"
+        )
     if wanted not in known:
         raise InputError(
             f"There is no build '{wanted}'. This host has: {', '.join(known)}. A mysqld of your "

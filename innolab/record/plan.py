@@ -54,6 +54,8 @@ class Plan:
         measured as many as its study's last
     twins : the arms that are measured twice in each block, by their levels
     lacking : by build, factor and level, why a build cannot have that level
+    claims, arms : the claims that it is for and the arms that these need, by their levels; none
+        where it is for a whole study
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -67,6 +69,8 @@ class Plan:
     blocks: Blocks | None = None
     twins: list[Factors] = field(default_factory=list)
     lacking: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    claims: list[str] = field(default_factory=list)
+    arms: list[Factors] = field(default_factory=list)
 
     def why_lacking(self, build: str, at: Mapping[str, Level]) -> str | None:
         """Return why a build cannot have some levels, or None where it can."""
@@ -105,8 +109,9 @@ class Plan:
         asking : the parameters that only ask of the results, and are no part
         """
         body = dict(self.__dict__)
-        if not self.lacking:
-            del body["lacking"]  # As plans had none, whose digests are registered.
+        for name in ("lacking", "claims", "arms"):
+            if not body[name]:
+                del body[name]  # As plans had none, whose digests are registered.
         body["parameters"] = {n: v for n, v in self.parameters.items() if n not in asking}
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

@@ -28,7 +28,7 @@ def faults(runs: RunSet, report: Path) -> list[str]:
         elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
         else:
-            found += [f"{run.series}: {why}" for why in _unreadable(report / run.series)]
+            found += [f"{run.series}: {why}" for why in unreadable(report / run.series)]
     expected = {run.series for run in runs.runs}
     expected |= {
         f"variables/{digest}.json"
@@ -48,7 +48,7 @@ def faults(runs: RunSet, report: Path) -> list[str]:
     ]
 
 
-def _unreadable(series: Path) -> list[str]:
+def unreadable(series: Path) -> list[str]:
     """Return why a series is not read at all: a small file may hold a thousand million rows."""
     import pyarrow
     from pyarrow import parquet

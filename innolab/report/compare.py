@@ -1,19 +1,21 @@
 """Set two reports of one study side by side: what differs, ratios of the values, the verdicts."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab import studies
 from innolab.analysis import stats
+from innolab.analysis.claims import Claim
 from innolab.analysis.findings import DECIDED
 from innolab.analysis.stats import Interval
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
-from innolab.report import manifest, render
+from innolab.report import apart, manifest, render
+from innolab.report.apart import ArmKey, Difference
 from innolab.studies.study import Study
 
 # What a claim that only one of two reports has is in the other.
@@ -21,11 +23,15 @@ NONE = "none"
 
 
 class Ratio(NamedTuple):
-    """A metric of one arm: the second report's over the first's, as of unpaired samples."""
+    """A metric of one arm: the second report's over the first's, as of unpaired samples.
+
+    `arm` has its levels in words, those of within-factors included; `key` those of factors alone.
+    """
 
     arm: str
     metric: str
     ratio: Interval
+    key: ArmKey
 
     @property
     def differs(self) -> bool:
@@ -56,6 +62,14 @@ class Pair(NamedTuple):
         """Return whether one reproduced what the other contradicted."""
         return not self.same and set(self.verdicts) <= set(DECIDED)
 
+    @property
+    def overlap(self) -> bool | None:
+        """Return whether both intervals have a value in common; None where one has no interval."""
+        if any(of.get(end) is None for of in (self.first, self.second) for end in ("low", "high")):
+            return None
+        lowest = max(of["low"] for of in (self.first, self.second))
+        return bool(lowest <= min(of["high"] for of in (self.first, self.second)))
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -64,7 +78,8 @@ class Comparison:
     Attributes
     ----------
     first, second : their folders
-    differences : in words, what else differs, which ratios and verdicts then depend on too
+    runs : the valid runs of each
+    differences : what else differs, which ratios and verdicts then depend on too
     ratios : a row for each arm and metric that both measured
     pairs : a row for each claim and server that either judged
     """
@@ -72,7 +87,8 @@ class Comparison:
     study: Study
     first: Path
     second: Path
-    differences: list[str]
+    runs: tuple[RunSet, RunSet]
+    differences: list[Difference]
     ratios: list[Ratio]
     pairs: list[Pair]
 
@@ -80,6 +96,16 @@ class Comparison:
     def changed(self) -> list[Pair]:
         """Return the verdicts that are not the same, those first that turned round."""
         return sorted((pair for pair in self.pairs if not pair.same), key=lambda p: not p.turned)
+
+    @cached_property
+    def claims(self) -> Mapping[str, Claim]:
+        """Return today's claims of the study by id."""
+        return {claim.id: claim for claim in self.study.claims()}
+
+    def touching(self, pair: Pair) -> list[Difference]:
+        """Return the differences that touch what a claim is about: these may explain a change."""
+        claim = self.claims.get(pair.claim)
+        return [one for one in self.differences if one.touches(claim, pair.server)]
 
     @property
     def summary(self) -> str:
@@ -118,45 +144,27 @@ def compare(first: Path, second: Path) -> Comparison:
             "another size, query or revision), so a ratio of the two would mean nothing."
         )
     study = studies.find(plans[0].study)
-    sets = [study.read(folder).valid for folder in (first, second)]
+    runs = study.read(first), study.read(second)
+    bodies = manifest.read(first), manifest.read(second)
+    valid = runs[0].valid, runs[1].valid
     return Comparison(
-        study, first, second, _differences(first, second), _ratios(study, *sets),
-        _pairs(first, second),
+        study, first, second, valid, apart.differences(study, bodies, runs),
+        _ratios(study, *valid), _pairs(first, second),
     )  # fmt: skip
 
 
-def _differences(first: Path, second: Path) -> list[str]:
-    old, new = manifest.read(first), manifest.read(second)
-    hosts = [{json.dumps(host, sort_keys=True) for host in body["hosts"]} for body in (old, new)]
-    said = [] if hosts[0] == hosts[1] else [_host_difference(old["hosts"][0], new["hosts"][0])]
-    for name in sorted(old["builds"].keys() & new["builds"].keys()):
-        digests = [body["builds"][name]["sha256"] for body in (old, new)]
-        if digests[0] != digests[1]:
-            said.append(f"{name} is another binary in each")
-    for name in sorted(old["parameters"].keys() | new["parameters"].keys()):
-        values = [body["parameters"].get(name) for body in (old, new)]
-        if values[0] != values[1]:
-            said.append(f"{name} is {_shown(values[0])} in the first, {_shown(values[1])} then")
-    if old["claims_sha256"] != new["claims_sha256"]:
-        said.append("they were rendered by different claims")
-    measured = [_commits(body) for body in (old, new)]
-    if measured[0] != measured[1]:
-        said.append(f"measured by innolab {measured[0]}, then by {measured[1]}")
-    return said
-
-
-def _host_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    names = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    return f"the hosts differ in {', '.join(names) or 'number'}"
-
-
-def _shown(value: Any) -> str:
-    return "not given" if value is None else str(value)
-
-
-def _commits(body: Mapping[str, Any]) -> str:
-    known = [(by["version"], (by["commit"] or "no commit")[:9]) for by in body["measured_by"]]
-    return ", ".join(f"{version} ({commit})" for version, commit in known)
+def lines(found: Comparison) -> list[str]:
+    """Return a comparison in words, line by line."""
+    return [
+        *(f"Not the same beside what was measured: {says}."
+          for says in apart.words(found.differences)),
+        *(f"{arm:60} {metric:10} {ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+          for arm, metric, ratio, _ in found.ratios),
+        *(f"{pair.claim} on {pair.server}: {', then '.join(pair.verdicts)}"
+          for pair in found.changed),
+        *([] if found.changed else ["No verdict changed."]),
+        found.summary,
+    ]  # fmt: skip
 
 
 def _ratios(study: Study, first: RunSet, second: RunSet) -> list[Ratio]:
@@ -166,7 +174,9 @@ def _ratios(study: Study, first: RunSet, second: RunSet) -> list[Ratio]:
         for levels in [arm for arm in old if arm in new]:
             if min(*old[levels], *new[levels]) > 0:
                 ratio = stats.independent_ratio(new[levels], old[levels])
-                rows.append(Ratio(", ".join(str(level) for _, level in levels), metric, ratio))
+                said = ", ".join(str(level) for _, level in levels)
+                key = apart.key_of({n: level for n, level in levels if n not in within})
+                rows.append(Ratio(said, metric, ratio, key))
     return rows
 
 

@@ -7,8 +7,11 @@ from typing import Any
 from markupsafe import Markup
 
 from innolab.base.units import number
-from innolab.report import figures, folders, pages, render
+from innolab.report import figures, folders, overlaid, pages, render
+from innolab.report.apart import Difference
 from innolab.report.compare import Comparison, Pair
+
+_MOST_NAMED = 12
 
 
 def write(found: Comparison) -> Path:
@@ -26,6 +29,7 @@ def write(found: Comparison) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         drawn = _forests(found, folder)
+        by_second = overlaid.draw(found, folder)
     except OSError as error:
         raise pages.cannot_write(folder, error) from None
     return pages.write(
@@ -36,11 +40,15 @@ def write(found: Comparison) -> Path:
         second=found.second.name,
         links=_links(found, folder),
         summary=found.summary,
-        differences=found.differences,
-        changed=[_row(pair) for pair in found.changed],
+        differences=_differences(found),
+        changed=[
+            _row(pair) | {"id": _id(pair), "explained": explained(found, pair)}
+            for pair in found.changed
+        ],
         same=[_row(pair) for pair in found.pairs if pair.same],
         ratios=[(row, _interval(row.ratio._asdict())) for row in found.ratios],
         figures=[Markup(figure._repr_html_()) for figure in drawn],
+        overlaid=Markup(by_second._repr_html_()) if by_second else None,
     )
 
 
@@ -51,6 +59,50 @@ def _links(found: Comparison, folder: Path) -> list[str]:
         f"../../{report.name}/{render.PAGE_FILE}" if report.parent == study else ""
         for report in (found.first, found.second)
     ]
+
+
+def _differences(found: Comparison) -> list[dict[str, Any]]:
+    """Return a row a difference with the claims that it touches: the most specific kind first.
+
+    Of one kind, that which touches the most changed verdicts. One of all arms names none of them.
+    """
+    touched: dict[Difference, list[Pair]] = {one: [] for one in found.differences}
+    for pair in found.pairs:
+        for one in found.touching(pair):
+            touched[one].append(pair)
+    rows = [
+        {
+            "of": one,
+            "is_general": one.server is None,
+            "changed": [_row(pair) | {"id": _id(pair)} for pair in pairs if not pair.same],
+            "kept": _named([pair for pair in pairs if pair.same]) if one.arms else "",
+        }
+        for one, pairs in touched.items()
+    ]
+    kinds = list(dict.fromkeys(one.kind for one in found.differences))
+    return sorted(rows, key=lambda row: (kinds.index(row["of"].kind), -len(row["changed"])))
+
+
+def _named(pairs: list[Pair]) -> str:
+    """Return claims in words, the first of many."""
+    names = list(dict.fromkeys(pair.claim for pair in pairs))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _id(pair: Pair) -> str:
+    return f"changed-{pair.claim}-{pair.server}".replace("/", "-").replace(" ", "-")
+
+
+def explained(found: Comparison, pair: Pair) -> str:
+    """Return what may explain a changed verdict, noise among it."""
+    names = [f"{one.kind} {one.name}" for one in found.touching(pair)]
+    said = f"May be explained by: {', '.join(names)}. " if names else ""
+    if pair.overlap:
+        return f"{said}The intervals overlap: it may be noise alone."
+    if pair.overlap is None:
+        return f"{said}One of the two has no interval."
+    return f"{said}The intervals lie apart, which noise alone seldom does."
 
 
 def _row(pair: Pair) -> dict[str, Any]:

@@ -2,14 +2,19 @@
 
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from innolab import studies
 from innolab.analysis import stats
+from innolab.base import language
 from innolab.base.units import number
-from innolab.report import svg
+from innolab.record.plan import PLAN_FILE, Plan
+from innolab.report import citation, folders, snippets, svg
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
 
 _PNG_DPI = 192
 _MOST_SERIES = 24
+# Beside each figure of a page: files by their kind. They are found where a report is moved alone.
+_LINKS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "md": "Use this figure"}
 # Not of an arm, so no part of a series.
 _REPETITION = ("trial", "block")
 
@@ -35,8 +42,8 @@ class Figure:
         drawn = self.svg[self.svg.index("<svg") :]
         drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
         links = " ".join(
-            f'<a href="figures/{self.name}.{kind}">{kind.upper()}</a>'
-            for kind in ("svg", "png", "csv")
+            f'<a href="figures/{self.name}.{kind}">{language.text(said)}</a>'
+            for kind, said in _LINKS.items()
         )
         return (
             f'<figure id="{self.name}">{drawn}'
@@ -47,6 +54,30 @@ class Figure:
         return f"{self.caption}\n{self.alt}"
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as a notebook gives it to be published: drawn, and nothing of it written yet."""
+
+    picture: "Picture"
+    name: str
+    values: "pd.DataFrame"
+    caption: str
+    alt: str
+
+
+_taker: ContextVar[Callable[[Drawn], None] | None] = ContextVar("taker", default=None)
+
+
+@contextmanager
+def taken_by(taker: Callable[[Drawn], None]) -> Iterator[None]:
+    """Give each figure that the block publishes to `taker`, instead of writing it."""
+    token = _taker.set(taker)
+    try:
+        yield
+    finally:
+        _taker.reset(token)
+
+
 def publish(
     picture: "Picture", name: str, values: "pd.DataFrame", caption: str, alt: str, folder: Path
 ) -> Figure:
@@ -55,47 +86,78 @@ def publish(
     The same values give the same bytes: coordinates are rounded, values have the digits that they
     are shown with, and no file says when it was made.
     """
-    import matplotlib
     from matplotlib import pyplot
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    place = folder / "figures"
-    place.mkdir(exist_ok=True)
-    _with_plain_ticks(picture)
-    text = io.StringIO()
     # Or a notebook would show it twice.
     pyplot.close(picture)
-    # Simplified, a path would lose another point on another processor.
-    with matplotlib.rc_context({"svg.hashsalt": name, "path.simplify": False}):
-        # One layout for both formats; it is half of the time that they take.
-        if layout := picture.get_layout_engine():
-            layout.execute(picture)
-            picture.set_layout_engine("none")
-        # By the canvases themselves: savefig draws each twice, in case the layout moves.
-        FigureCanvasSVG(picture).print_svg(text, metadata={"Date": None, "Creator": None})
-        picture.set_dpi(_PNG_DPI)
-        FigureCanvasAgg(picture).print_png(place / f"{name}.png", metadata={"Software": None})
-    drawn = svg.settled(text.getvalue(), name)
+    if taker := _taker.get():
+        taker(Drawn(picture, name, values, caption, alt))
+        return Figure(name, "<svg/>", caption, alt)
+    place = folder / "figures"
+    place.mkdir(exist_ok=True)
+    with_plain_ticks(picture)
+    # One layout for both formats; it is half of the time that they take.
+    if layout := picture.get_layout_engine():
+        layout.execute(picture)
+        picture.set_layout_engine("none")
+    drawn = as_svg(picture, name)
+    picture.set_dpi(_PNG_DPI)
+    write_png(picture, place / f"{name}.png")
     (place / f"{name}.svg").write_text(drawn)
-    settled = values.map(_settled)
-    settled.to_csv(place / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
-    (place / f"{name}.md").write_text(_leaflet(name, caption, alt))
+    (place / f"{name}.csv").write_text(as_csv(values))
+    (place / f"{name}.md").write_text(_leaflet(picture, name, caption, alt, folder))
     return Figure(name, drawn, caption, alt)
 
 
-def _with_plain_ticks(picture: "Picture") -> None:
+def as_svg(picture: "Picture", name: str, about: Mapping[str, str] | None = None) -> str:
+    """Return a picture, laid out already, as SVG: the same bytes each time, its letters as paths.
+
+    Parameters
+    ----------
+    name : begins the ids in it, which several pictures on one page must not share
+    about : what the file says of itself, in the words of Dublin Core
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    text = io.StringIO()
+    # Simplified, a path would lose another point on another processor.
+    with matplotlib.rc_context({"svg.hashsalt": name, "path.simplify": False}):
+        # By the canvas itself: savefig draws twice, in case the layout moves.
+        metadata = {"Date": None, "Creator": None, **(about or {})}
+        FigureCanvasSVG(picture).print_svg(text, metadata=metadata)
+    return svg.settled(text.getvalue(), name)
+
+
+def write_png(picture: "Picture", path: Path, about: Mapping[str, str] | None = None) -> None:
+    """Write a picture, laid out already, with the resolution that it has."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with matplotlib.rc_context({"path.simplify": False}):
+        FigureCanvasAgg(picture).print_png(path, metadata={"Software": None, **(about or {})})
+
+
+def as_csv(values: "pd.DataFrame") -> str:
+    """Return the plotted values as CSV, numbers with six digits."""
+    return str(values.map(_settled).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+
+def with_plain_ticks(picture: "Picture") -> None:
     """Write the ticks of logarithmic axes as plain numbers: 2 and not 2 x 10^0."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axes in picture.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            if axis.get_scale() == "log" and isinstance(axis.get_major_locator(), LogLocator):
+            if axis.get_scale() != "log":
+                continue
+            # Beside ticks that a notebook names too, those between them had powers of ten.
+            axis.set_minor_formatter(NullFormatter())
+            if isinstance(axis.get_major_locator(), LogLocator):
                 low, high = sorted(axis.get_view_interval())
                 steps = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
                 axis.set_major_locator(LogLocator(subs=steps))
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-                axis.set_minor_formatter(NullFormatter())
 
 
 def _settled(value: Any) -> Any:
@@ -106,13 +168,43 @@ def _settled(value: Any) -> Any:
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
-def _leaflet(name: str, caption: str, alt: str) -> str:
-    return (
-        f"# {name}\n\n{caption}\n\nAlternative text: {alt}\n\n"
-        f"Embed it in Markdown:\n\n    ![{alt}]({name}.svg)\n\n"
-        f'or in HTML:\n\n    <img src="{name}.png" alt="{html.escape(alt, quote=True)}">\n\n'
-        f"The plotted values are in {name}.csv.\n"
-    )
+def _leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path) -> str:
+    """Return how to use a figure: the front of its kit, which `innolab figure` makes."""
+    width, height = (round(96 * inches) for inches in picture.get_size_inches())
+    shown = snippets.Picture(f"{name}.svg", width, height)
+    report = _report(folder)
+    said = f"{caption} {citation.credit(citation.sentence(*report))}" if report else caption
+    pasted = {
+        "Markdown": snippets.markdown(shown, said, alt),
+        "HTML": snippets.html_figure([shown], [], said, alt),
+        "LaTeX": snippets.latex_figure(f"{name}.png", name, said, alt),
+    }
+    parts = [
+        f"# {name}",
+        caption,
+        language.text("Alternative text: {alt}", alt=snippets.line(alt)),
+        *(f"## {form}\n\n{_indented(text)}" for form, text in pasted.items()),
+        f"## {language.text('Values')}",
+        language.text("The plotted values are in [{name}.csv]({name}.csv).", name=name),
+    ]
+    if report:
+        parts += [
+            f"## {language.text('PDF, dark, other widths and fonts, units, BibTeX')}",
+            _indented(f"innolab figure {report[1]} {name}"),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _report(folder: Path) -> tuple[str, str] | None:
+    """Return the title and the name of the report that a folder is of, or becomes."""
+    if not (folder / PLAN_FILE).is_file():
+        return None
+    study = studies.find(Plan.read(folder).study)
+    return study.title, f"{study.name}/{folders.version_of(folder)}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip().splitlines())
 
 
 def summarized(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":
@@ -159,14 +251,16 @@ def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = 
     groups = means.groupby(by, sort=False, observed=True) if by else [((), means)]
     said = []
     for levels, of in groups:
-        name = ", ".join(map(str, levels))
+        name = ", ".join(language.word(str(level)) for level in levels)
         ends = of if len(of) < 3 else of.iloc[[0, -1]]
         points = ", ".join(
-            f"{number(value)} at {at}" for at, value in zip(ends[x], ends[metric], strict=True)
+            language.text("{value} at {at}", value=number(value), at=at)
+            for at, value in zip(ends[x], ends[metric], strict=True)
         )
         said.append(f"{name}: {points}" if name else points)
     rest = len(said) - _MOST_SERIES
-    return "; ".join(said[:_MOST_SERIES]) + (f"; and {rest} more" if rest > 0 else "")
+    more = [language.text("and {n} more", n=rest)] if rest > 0 else []
+    return "; ".join([*said[:_MOST_SERIES], *more])
 
 
 def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:

@@ -1,13 +1,12 @@
 """Where reports lie. A report is begun in VERSION.unfinished and sealed by a rename."""
 
 import datetime
-import os
 import re
 import shutil
 from pathlib import Path
 
+from innolab.base import places
 from innolab.base.errors import InputError
-from innolab.base.provenance import ROOT
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 
@@ -26,8 +25,7 @@ _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
 
 def reports_folder() -> Path:
     """Return the folder of all reports (`INNOLAB_REPORTS` moves it)."""
-    named = os.environ.get("INNOLAB_REPORTS")
-    return Path(named).absolute() if named else ROOT / "reports"
+    return places.reports()
 
 
 def version_of(folder: Path) -> str:
@@ -35,9 +33,9 @@ def version_of(folder: Path) -> str:
     return folder.name.removesuffix(UNFINISHED).removesuffix(RENDERING)
 
 
-def finished(study: str) -> list[Path]:
+def finished(study: str, sealed_by: str = MANIFEST_FILE) -> list[Path]:
     """Return the folders of a study's sealed reports, oldest first."""
-    found = (reports_folder() / study).glob("*/" + MANIFEST_FILE)
+    found = (reports_folder() / study).glob("*/" + sealed_by)
     return sorted((p.parent for p in found), key=lambda p: _order(p.name))
 
 
@@ -68,18 +66,23 @@ def linked(folder: Path) -> Path:
     return address
 
 
-def begin(plan: Plan, version: str | None = None) -> Path:
+def begin(plan: Plan, version: str | None = None, place: str | None = None) -> Path:
     """Return the unfinished folder of this very plan, resumed where there is one, else made.
+
+    Parameters
+    ----------
+    place : where it lies below the reports' folder; that of its study where none is named
 
     Raises
     ------
     InputError
         Where the named version exists, or the reports' folder cannot be written.
     """
-    for folder in reversed(unfinished(plan.study)):
+    place = place or plan.study
+    for folder in reversed(unfinished(place)):
         if Plan.read(folder) == plan and version in (None, version_of(folder)):
             return folder
-    return _make(plan, version)
+    return _make(plan, version, place)
 
 
 def begin_from(report: Path, version: str | None, plan: Plan) -> Path:
@@ -90,7 +93,7 @@ def begin_from(report: Path, version: str | None, plan: Plan) -> Path:
     InputError
         As `begin`.
     """
-    folder = _make(plan, version, RENDERING)
+    folder = _make(plan, version, plan.study, RENDERING)
     copy_recorded(report, folder)
     plan.write(folder)
     return folder
@@ -106,15 +109,15 @@ def copy_recorded(report: Path, folder: Path) -> None:
             shutil.copy(source, folder / name)
 
 
-def _make(plan: Plan, version: str | None, suffix: str = UNFINISHED) -> Path:
-    folder = reports_folder() / plan.study / ((version or _next(plan.study)) + suffix)
+def _make(plan: Plan, version: str | None, place: str, suffix: str = UNFINISHED) -> Path:
+    folder = reports_folder() / place / ((version or _next(place)) + suffix)
     if version and not _VERSION.fullmatch(version):
         raise InputError(
             f"'{version}' is no version; a version is a day and a number: 2026-01-31-1."
         )
     if folder.exists() or folder.with_name(version_of(folder)).exists():
         raise InputError(
-            f"The report {plan.study}/{version} exists already, and reports are never overwritten. "
+            f"The report {place}/{version} exists already, and reports are never overwritten. "
             "Leave the version out to get the next free one."
         )
     try:

@@ -1,12 +1,15 @@
-"""The page that lists all reports, and those that were not finished."""
+"""The page that leads to all reports: for each study its question and how its claims came out."""
 
-from collections import Counter
+import re
 from pathlib import Path
 from typing import Any
 
 from innolab import studies
+from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.report import folders, manifest, pages, render
+from innolab.report import folders, lead, manifest, pages, render
+
+_FIRST_FIGURE = re.compile(r'<figure id="([\w-]+)"')
 
 
 def write() -> Path:
@@ -17,40 +20,57 @@ def write() -> Path:
     InputError
         Where the reports' folder cannot be written.
     """
-    rows, troubles, comparisons = [], [], []
-    for name in studies.names():
-        comparisons += [_comparison(name, page) for page in folders.comparisons(name)]
-        for folder in folders.finished(name):
-            try:
-                rows.append(_row(name, folder))
-            except (InnolabError, OSError, ValueError, KeyError) as error:
-                troubles.append(f"{name}/{folder.name}: {error}")
-        troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
+    troubles: list[str] = []
+    listed = [_study(name, troubles) for name in studies.names()]
+    # Those that have no report yet come last.
+    listed.sort(key=lambda study: not study["reports"])
     path = folders.reports_folder() / "index.html"
-    listed = {"reports": rows[::-1], "comparisons": comparisons, "troubles": troubles}
-    return pages.write(path, "index.html.j2", **listed)
+    return pages.write(path, "index.html.j2", studies=listed, troubles=troubles)
 
 
-def _row(name: str, folder: Path) -> dict[str, Any]:
+def _study(name: str, troubles: list[str]) -> dict[str, Any]:
+    """Return what is listed of a study, newest report first, and add what is wrong with others."""
+    study = studies.find(name)
+    reports = []
+    for folder in reversed(folders.finished(name)):
+        try:
+            reports.append(_report(name, folder))
+        except (InnolabError, OSError, ValueError, KeyError) as error:
+            troubles.append(f"{name}/{folder.name}: {error}")
+    troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
+    return {
+        "name": name,
+        "title": study.title,
+        "question": study.question,
+        "reports": reports,
+        "picture": reports[0]["picture"] if reports else None,
+        "comparisons": [_comparison(page) for page in folders.comparisons(name)],
+    }
+
+
+def _report(name: str, folder: Path) -> dict[str, Any]:
     body = manifest.read(folder)
-    found = render.read_verdicts(folder)
-    counts = Counter(v["verdict"] for v in found)
     runs = body["runs"]
     return {
-        "title": studies.find(name).title,
         "link": f"{name}/{folder.name}/{render.PAGE_FILE}",
         "version": folder.name,
         "scale": body["scale"],
         "effort": body["parameters"].get("effort") or "",
-        "servers": ", ".join(body["builds"]),
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
-        "verdicts": ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items())),
+        "counts": lead.counts(render.read_verdicts(folder)),
+        "picture": _picture(name, folder),
     }
 
 
-def _comparison(name: str, page: Path) -> dict[str, str]:
+def _picture(name: str, folder: Path) -> str | None:
+    """Return the address of a report's main figure, the first on its page."""
+    found = _FIRST_FIGURE.search(parsing.read_text(folder / render.PAGE_FILE))
+    picture = folder / "figures" / f"{found[1]}.png" if found else None
+    return f"{name}/{folder.name}/figures/{picture.name}" if picture and picture.exists() else None
+
+
+def _comparison(page: Path) -> dict[str, str]:
     return {
-        "title": studies.find(name).title,
         "link": page.relative_to(folders.reports_folder()).as_posix(),
         "name": " and ".join(page.parent.name.split("_")),
     }

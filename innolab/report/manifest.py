@@ -12,15 +12,16 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from innolab.analysis import claims
-from innolab.base import files, parsing
+from innolab.base import files, parsing, places
 from innolab.base.errors import InnolabError, InputError
-from innolab.base.provenance import ROOT, own_facts
+from innolab.base.files import digest
+from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.report import folders, render
+from innolab.report import crate, folders, render
 from innolab.studies.study import Study
 
-LOCK = ROOT / "requirements.lock"
+LOCK = places.own("requirements.lock")
 _SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -94,11 +95,12 @@ def seal(
     time_s: dict[str, float],
     rendered_from: str | None = None,
 ) -> Path:
-    """Write the manifest, rename the unfinished folder to its version, and return it.
+    """Write crate and manifest, rename the unfinished folder to its version, and return it.
 
     `rendered_from` is the version whose runs were rendered again, or None where they were measured.
     """
     version = folders.version_of(folder)
+    crate.write(study, folder, runs, digests(folder))
     body: dict[str, Any] = {
         "schema": 1,
         "version": version,
@@ -208,12 +210,6 @@ def digests(folder: Path) -> dict[str, str]:
 def _walk(folder: Path) -> Iterator[Path]:
     for place, names, others in os.walk(folder, followlinks=False):
         yield from (Path(place) / name for name in [*names, *others])
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, read by parts: it may be larger than the memory."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _builds(runs: list[Run]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from innolab.base import files
 from innolab.base.errors import InnolabError
+from innolab.base.language import text
 from innolab.record.plan import Plan, Progress
 from innolab.report import folders, recompute, render
 from innolab.studies.study import Study
@@ -85,9 +86,11 @@ def _words(plan: Plan, copy: Path, done: int) -> str:
         if verdict["verdict"] in ("inconclusive", "withheld")
     }
     judged = (
-        f"claims are judged after block {first}"
+        text("claims are judged after block {first}", first=first)
         if done < first
-        else f"{len(undecided)} claims are still being decided"
+        else text("{n} claims are still being decided", n=len(undecided))
     )
-    measured = f"{done} of at most {last} blocks are complete"
-    return f"Provisional: {measured}; {judged}. Reload for more."
+    measured = text("{done} of at most {last} blocks are complete", done=done, last=last)
+    return text(
+        "Provisional: {measured}; {judged}. Reload for more.", measured=measured, judged=judged
+    )

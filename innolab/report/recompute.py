@@ -18,7 +18,7 @@ import nbformat
 
 from innolab.base.errors import InnolabError
 from innolab.record.plan import Plan
-from innolab.report import render
+from innolab.report import figures, render
 from innolab.studies.study import Study
 
 
@@ -42,6 +42,45 @@ def recompute(study: Study, folder: Path, provisional: Callable[[], str] | None 
         lambda plan: _executed(render.source_of(study), plan, folder, is_partial=is_partial),
         provisional,
     )
+
+
+@contextlib.contextmanager
+def drawn(study: Study, folder: Path, name: str) -> Iterator[figures.Drawn]:
+    """Give a figure as the study's notebook draws it from the runs in a folder, in its theme.
+
+    The notebook runs as far as that figure.
+
+    Raises
+    ------
+    InnolabError
+        As `recompute`, or where the notebook draws no figure of this name; lists those it draws.
+    """
+    import matplotlib
+
+    others: list[str] = []
+    found: list[figures.Drawn] = []
+
+    def take(figure: figures.Drawn) -> None:
+        if figure.name == name:
+            found.append(figure)
+            raise _EnoughError
+        others.append(figure.name)
+
+    # A notebook sets its theme for the whole process.
+    with matplotlib.rc_context():
+        with contextlib.suppress(_EnoughError), figures.taken_by(take):
+            plan = Plan.read(folder)
+            _executed(render.source_of(study), plan, folder, is_partial=False)
+        if not found:
+            raise InnolabError(
+                f"the study's notebook draws no figure '{name}' from these runs; it draws: "
+                f"{', '.join(others) or 'none'}"
+            )
+        yield found[0]
+
+
+class _EnoughError(BaseException):
+    """The figure was drawn. No Exception: the cell that drew it has not failed."""
 
 
 def _executed(source: Path, plan: Plan, folder: Path, *, is_partial: bool) -> Any:

@@ -4,17 +4,17 @@ import base64
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from innolab.analysis.verdicts import Verdict
-from innolab.base import files, parsing
+from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
-from innolab.report import folders
+from innolab.report import folders, lead, markup
 from innolab.studies.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -52,13 +52,27 @@ def complete(
     provisional : gives the words that mark the page of a plan that is not complete yet
     """
     plan = Plan.read(folder)
-    notebook = executed(plan)
+    with language.speaking(plan.parameters.get("language", language.ENGLISH)):
+        _complete(study, folder, plan, executed(plan), provisional)
+
+
+def _complete(
+    study: Study,
+    folder: Path,
+    plan: Plan,
+    notebook: Any,
+    provisional: Callable[[], str] | None,
+) -> None:
     if not (folder / VERDICTS_FILE).exists():
         raise InnolabError("The notebook wrote no verdicts: no cell of it calls study.verdicts().")
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = language.markdown(cell.source)
     files.write(folder / NOTEBOOK_FILE, nbformat.writes(notebook))
     version = folders.version_of(folder)
     words = provisional() if provisional else None
-    files.write(folder / PAGE_FILE, page(notebook, study, plan, version, words))
+    found = read_verdicts(folder)
+    files.write(folder / PAGE_FILE, page(notebook, study, plan, version, found, words))
 
 
 def source_of(study: Study) -> Path:
@@ -161,19 +175,34 @@ def timeless(notebook: Any) -> Any:
 
 
 def page(
-    notebook: Any, study: Study, plan: Plan, version: str, provisional: str | None = None
+    notebook: Any,
+    study: Study,
+    plan: Plan,
+    version: str,
+    verdicts: Sequence[Mapping[str, Any]],
+    provisional: str | None = None,
 ) -> str:
-    """Return the self-contained page of an executed notebook, code folded."""
+    """Return the self-contained page of an executed notebook: its answer on top, code folded.
+
+    Parameters
+    ----------
+    verdicts : entries of verdicts.json
+    provisional : the words that mark the page of a plan that is not complete yet
+    """
     from nbconvert import HTMLExporter
-    from pygments.formatters import HtmlFormatter
 
     exporter = HTMLExporter(
         template_name="innolab",
         extra_template_basedirs=[str(TEMPLATES)],
+        extra_template_paths=[str(TEMPLATES)],
         exclude_anchor_links=True,
     )
+    exporter.register_filter("fit", markup.fit)
+    first, rest = lead.lifted(notebook, study.title, study.question, verdicts)
     facts = {
-        "title": study.title,
+        "lead": first,
+        "language": language.chosen(),
+        "text": language.text,
         "study": study.name,
         "version": version,
         "scale": plan.parameters["scale"],
@@ -185,9 +214,8 @@ def page(
         "policy": _policy(script := (TEMPLATES / "page.js").read_text()),
         "script": script,
         "style": (TEMPLATES / "style.css").read_text(),
-        "code_style": HtmlFormatter(style="friendly").get_style_defs(".highlight"),
     }
-    body, _ = exporter.from_notebook_node(notebook, resources={"innolab": facts})
+    body, _ = exporter.from_notebook_node(rest, resources={"innolab": facts})
     return str(body)
 
 

@@ -14,13 +14,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from innolab.base import places
 from innolab.base.errors import InnolabError
-from innolab.base.provenance import ROOT
+from innolab.base.provenance import own_facts
 from innolab.hosts import machine
 from innolab.report import manifest
 
 # What another revision's code reads; its tests and reports are not needed.
-_PARTS = ("innolab", "notebooks", "data", "playbooks", "requirements.lock")
+_PARTS = ("innolab", "notebooks", "data", "playbooks", "requirements.lock", "CITATION.cff")
 _LIMIT_S = 900
 _MAIN = "from innolab.cli import main; main()"
 
@@ -31,6 +32,8 @@ class UnavailableError(InnolabError):
 
 def is_todays(body: dict[str, Any]) -> bool:
     """Return whether the revision that rendered a report has the code that runs now."""
+    if places.is_installed():
+        return bool(body["rendered_by"] == own_facts() and own_facts()["dirty"] is False)
     commit = body["rendered_by"]["commit"]
     if body["rendered_by"]["dirty"] or not _is_known(commit):
         return False
@@ -77,13 +80,25 @@ def has_own_lock(body: dict[str, Any]) -> bool:
     return bool(body["lock_sha256"] != manifest.digest(manifest.LOCK))
 
 
-def _tree(body: dict[str, Any]) -> Path:
-    """Return the revision's files, taken from this clone's history once."""
+def tree(body: dict[str, Any]) -> Path:
+    """Return the files of the revision that rendered a report, from this clone's history.
+
+    Raises
+    ------
+    UnavailableError
+        Where nobody has that revision, or this clone has not.
+    """
     commit = body["rendered_by"]["commit"]
     if body["rendered_by"]["dirty"]:
         raise UnavailableError(
             f"it was rendered by an innolab whose files differed from its commit {commit}, so "
             "nobody else has that revision"
+        )
+    if places.is_installed():
+        raise UnavailableError(
+            f"it was rendered by innolab at commit {commit}, and this innolab is installed as a "
+            "package, without the project's history. Verify it in a clone of innolab: git clone, "
+            "then make setup there, then .venv/bin/innolab verify"
         )
     if not _is_known(commit):
         raise UnavailableError(
@@ -91,16 +106,18 @@ def _tree(body: dict[str, Any]) -> Path:
             f"not have. Fetch it (git fetch --unshallow, or git fetch origin {commit}) and verify "
             "again"
         )
-    tree = _cache() / f"tree-{commit[:16]}"
-    if not tree.exists():
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=tree.parent) as half:
+    place = _cache() / f"tree-{commit[:16]}"
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent) as half:
             archive = Path(half) / "tree.tar"
-            _git("archive", f"--output={archive}", commit, "--", *_PARTS).check_returncode()
+            # Some parts are younger than the first revisions.
+            parts = _git("ls-tree", "--name-only", commit, "--", *_PARTS).stdout.split()
+            _git("archive", f"--output={archive}", commit, "--", *parts).check_returncode()
             with tarfile.open(archive) as packed:
                 packed.extractall(Path(half) / "tree", filter="data")
-            (Path(half) / "tree").rename(tree)
-    return tree
+            (Path(half) / "tree").rename(place)
+    return place
 
 
 def _is_known(commit: str | None) -> bool:
@@ -114,12 +131,14 @@ def _is_known(commit: str | None) -> bool:
 
 
 def _git(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+    return subprocess.run(
+        ["git", "-C", str(places.PACKAGE.parent), *words], capture_output=True, text=True
+    )
 
 
-def _python(tree: Path) -> Path:
+def _python(place: Path) -> Path:
     """Return the interpreter of an environment of the revision's own lock, made once."""
-    lock = tree / "requirements.lock"
+    lock = place / "requirements.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     folder = _cache() / f"venv-{digest[:16]}"
     if not folder.exists():
@@ -147,12 +166,12 @@ def _cache() -> Path:
 
 def _innolab(body: dict[str, Any], place: Path, *words: str, own_lock: bool) -> None:
     """Run the revision's own command line, its reports in `place`."""
-    tree = _tree(body)
-    python = _python(tree) if own_lock else Path(sys.executable)
+    revision = tree(body)
+    python = _python(revision) if own_lock else Path(sys.executable)
     try:
         done = subprocess.run(
             [str(python), "-c", _MAIN, *words],
-            env={**os.environ, "PYTHONPATH": str(tree), "INNOLAB_REPORTS": str(place)},
+            env={**os.environ, "PYTHONPATH": str(revision), "INNOLAB_REPORTS": str(place)},
             cwd=place,
             capture_output=True,
             text=True,

@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from innolab import studies
-from innolab.base import parsing
+from innolab.base import parsing, places
 from innolab.base.errors import InnolabError, InputError
-from innolab.base.provenance import ROOT
 from innolab.hosts import machine, tools
 from innolab.report import folders, leftovers
 from innolab.report.leftovers import MOST_LEFT_BYTES, MOST_SAID, plain
@@ -39,7 +38,6 @@ _OPEN_FILES = 1024
 _END_LIMIT_S = 30
 _PROBE_LIMIT_S = 30
 _LOOK_EVERY_S = 0.5
-_OFROOT = ("innolab", "notebooks", "data")
 _OF_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _OF_ETC = (
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "passwd", "group", "nsswitch.conf",
@@ -187,7 +185,7 @@ def _parents(path: str) -> list[str]:
 def _needed_by_python() -> list[Path]:
     """Return the folders of this Python, of innolab, and of a bubblewrap that set-up unpacked."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]]
-    found += [ROOT / name for name in _OFROOT]
+    found += [places.PACKAGE, places.own("notebooks"), places.own("data")]
     unpacked = machine.cache_folder() / "tools"
     if Path(_bubblewrap()).is_relative_to(unpacked):
         found += [unpacked / "bin", unpacked / "prefix-bubblewrap"]
@@ -197,7 +195,9 @@ def _needed_by_python() -> list[Path]:
             f"Python lies in {refused[0]}, with all that your home holds, so a stranger's notebook "
             "would see it. Set innolab up in a folder of its own. Nothing was executed."
         )
-    return [path for path in dict.fromkeys(found) if path.is_dir() and path.parts[1] != "usr"]
+    found = [path for path in dict.fromkeys(found) if path.is_dir() and path.parts[1] != "usr"]
+    # Of an installed innolab all lies in Python's own folder.
+    return [path for path in found if not any(outer in path.parents for outer in found)]
 
 
 def _python() -> list[str]:

@@ -1,28 +1,27 @@
 """What a notebook shows beside figures: tables, prose with values in it, verdicts."""
 
 import html
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innolab.analysis import stats
 from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict
-from innolab.base.units import bytes_text, number, seconds_text
-from innolab.record.run import Result, Run, arm_text
+from innolab.base import language
+from innolab.base.language import text
+from innolab.base.units import number
+from innolab.record.run import Run, arm_text
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
-from innolab.storage.profiles import Calibration, Profile, profiles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLOURS = {"reproduced": "#00694b", "contradicted": "#9b1c00"}
 _QUIET = "#5c5c5c"
-_STANDS = {"retracted": " (withdrawn by its author)", "hypothesis": " (our hypothesis)"}
 
 
 class Table:
@@ -45,10 +44,26 @@ class Table:
         }
 
     def _repr_html_(self) -> str:
-        return self.frame.to_html(border=0, classes="table", **self._options())
+        return _spoken(self.frame).to_html(border=0, classes="table", **self._options())
 
     def __repr__(self) -> str:
-        return self.frame.to_string(**self._options())
+        return _spoken(self.frame).to_string(**self._options())
+
+
+def _spoken(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with its headings and words in the language chosen."""
+    if language.chosen() == language.ENGLISH:
+        return frame
+    named = frame.rename(index=_heading, columns=_heading)
+    return named.rename_axis(index=_heading, columns=_heading).map(_said)
+
+
+def _heading(label: Any) -> Any:
+    return language.word(label) if isinstance(label, str) else label
+
+
+def _said(cell: Any) -> Any:
+    return language.sentence(cell) if isinstance(cell, str) else cell
 
 
 def _readable(label: Any) -> Any:
@@ -75,7 +90,8 @@ class Alert:
         body = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
         if self.details:
             each = "".join(f"<li>{html.escape(line)}</li>" for line in self.details)
-            body += f"<li><details><summary>Each of them</summary><ul>{each}</ul></details></li>"
+            title = text("Each of them")
+            body += f"<li><details><summary>{title}</summary><ul>{each}</ul></details></li>"
         return f'<ul class="alert" role="alert" style="color: #9b1c00">{body}</ul>'
 
     def __repr__(self) -> str:
@@ -86,7 +102,12 @@ def interval_text(found: stats.Interval) -> str:
     """Return an estimate with its interval, as many digits as they bear."""
     if found.low != found.low or found.low == found.high:
         return number(found.estimate)
-    return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
+    return text(
+        "{estimate} ({low} to {high})",
+        estimate=number(found.estimate),
+        low=number(found.low),
+        high=number(found.high),
+    )
 
 
 class Verdicts:
@@ -103,7 +124,7 @@ class Verdicts:
 
     def times(self, claim: str, server: str) -> str:
         """Return the estimate of a claim with its interval, for a sentence."""
-        return _measured(self._by_key[claim, server]) or "not measured"
+        return _measured(self._by_key[claim, server]) or text("not measured")
 
     def counts(self, server: str) -> Counter[str]:
         """Return how many claims on a server came out how; hypotheses of ours are left out."""
@@ -133,28 +154,31 @@ class Verdicts:
         """Return how many of all verdicts may be wrong by chance alone."""
         judged = sum(v.verdict in _COLOURS for v in self.found)
         chance = 1 - stats.LEVEL
-        return (
-            f"Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
-            f"studies: of {judged} that are decided, expect up to {math.ceil(judged * chance)}. No "
-            "correction for their number is made."
+        return text(
+            "Each verdict, over all its looks, is wrong by chance in at most {chance:.0%} of such "
+            "studies: of {judged} that are decided, expect up to {wrong}. No "
+            "correction for their number is made.",
+            chance=chance,
+            judged=judged,
+            wrong=math.ceil(judged * chance),
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
         head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)
-        more = "<th>what would decide it</th>" if why else ""
+        more = f"<th>{text('what would decide it')}</th>" if why else ""
         body = "".join(self._row(of, why=why) for of in rows)
         return (
-            '<table class="table verdicts"><thead><tr><th>claim</th><th>published</th>'
-            f"{head}{more}</tr></thead><tbody>{body}</tbody></table>"
+            f'<table class="table verdicts"><thead><tr><th>{text("claim")}</th>'
+            f"<th>{text('published')}</th>{head}{more}</tr></thead><tbody>{body}</tbody></table>"
         )
 
     def _row(self, of: Sequence[Verdict], *, why: bool) -> str:
         first = of[0]
         published = "" if first.published is None else f"{first.published:.3g}"
-        says = html.escape(first.says + _STANDS.get(first.stands, ""))
+        says = html.escape(_claimed(first))
         cells = "".join(f"<td>{_cell(v)}</td>" for v in of)
         more = f"<td>{html.escape(_decider(of))}</td>" if why else ""
-        name = f'<small title="{first.claim}">{html.escape(first.claim)}</small>'
+        name = _reproduce(of)
         return f"<tr><td>{says} {name}</td><td>{published}</td>{cells}{more}</tr>"
 
     def __repr__(self) -> str:
@@ -163,10 +187,31 @@ class Verdicts:
         )
 
 
+def _reproduce(of: Sequence[Verdict]) -> str:
+    """Return a claim's id; with the command that measures it again folded below, where it ran."""
+    name = html.escape(of[0].claim)
+    if all(v.verdict == "not-run" for v in of):
+        return f"<small>{name}</small>"
+    return (
+        f'<details class="reproduce"><summary><small>{name}</small></summary>'
+        f"<code>innolab reproduce {name}</code></details>"
+    )
+
+
+def _claimed(v: Verdict) -> str:
+    claim = language.sentence(v.says)
+    if v.stands == "retracted":
+        return text("{claim} (withdrawn by its author)", claim=claim)
+    if v.stands == "hypothesis":
+        return text("{claim} (our hypothesis)", claim=claim)
+    return claim
+
+
 def _folded(rows: Sequence[Any], table: str) -> str:
     if not rows:
         return ""
-    words = f"{len(rows)} claim{'s' * (len(rows) != 1)} that these runs do not decide"
+    several = text("{n} claims that these runs do not decide", n=len(rows))
+    words = several if len(rows) != 1 else text("1 claim that these runs do not decide")
     return f"<details><summary>{words}</summary>{table}</details>"
 
 
@@ -179,31 +224,40 @@ def _sources(found: Sequence[Verdict]) -> str:
     if not by_words:
         return ""
     lines = "".join(
-        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt><dd>{html.escape(words)}</dd>"
+        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt>"
+        f"<dd>{html.escape(text(words))}</dd>"
         for words, names in by_words.items()
     )
-    return f"<details><summary>What the originals state</summary><dl>{lines}</dl></details>"
+    title = text("What the originals state")
+    return f"<details><summary>{title}</summary><dl>{lines}</dl></details>"
 
 
 def _cell(v: Verdict) -> str:
     colour = _COLOURS.get(v.verdict, _QUIET)
-    care = f' <span title="{html.escape(v.caveat)}">†</span>' if v.caveat else ""
-    words = f'<b class="{v.verdict}" style="color: {colour}">{v.verdict}</b>{care}'
+    caveat = html.escape(language.sentence(v.caveat or ""))
+    care = f' <span title="{caveat}">†</span>' if caveat else ""
+    words = f'<b class="{v.verdict}" style="color: {colour}">{text(v.verdict)}</b>{care}'
     measured = _measured(v)
     return f"{words} {measured}" if measured else words
 
 
 def _measured(v: Verdict) -> str:
     if v.estimate is None:
-        return "" if v.low is None else f"at least {number(v.low)}"
+        return "" if v.low is None else text("at least {low}", low=number(v.low))
     if v.low is not None and v.high is None:
-        return f"{number(v.estimate)} (at least {number(v.low)})"
+        ends = {"estimate": number(v.estimate), "low": number(v.low)}
+        return text("{estimate} (at least {low})", **ends)
     low, high = (v.estimate if end is None else end for end in (v.low, v.high))
     return interval_text(stats.Interval(v.estimate, low, high, v.n))
 
 
 def _decider(of: Sequence[Verdict]) -> str:
-    said = (f"on {v.server} {v.needs}" if v.needs else v.reason for v in of)
+    said = (
+        text("on {server} {needs}", server=v.server, needs=language.sentence(v.needs))
+        if v.needs
+        else language.sentence(v.reason)
+        for v in of
+    )
     return "; ".join(dict.fromkeys(said))
 
 
@@ -247,179 +301,50 @@ def warnings(
     runs: RunSet, differing: Sequence[str], absent: Mapping[str, str], also: Sequence[str] = ()
 ) -> "Alert | Prose":
     """Return what a reader must know of the runs before any figure; that all is well otherwise."""
-    said = [*also, *(f"{name} did not run: {why}." for name, why in absent.items())]
+    said = [*also]
+    for name, why in absent.items():
+        said.append(text("{name} did not run: {why}.", name=name, why=language.sentence(why)))
     if differing:
-        said.append(f"Arms differ beside their factors, in {', '.join(differing)}: no verdict.")
+        names = ", ".join(differing)
+        said.append(text("Arms differ beside their factors, in {names}: no verdict.", names=names))
     bad = [run for run in runs.runs if not run.valid]
     for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
         of = [run for run in bad if run.factors["server"] == server]
         total = sum(run.factors["server"] == server for run in runs.runs)
-        why = Counter(_fault(run) for run in of)
-        reasons = ", ".join(f"{number} by {name}" for name, number in why.most_common())
-        counted = f"{len(of)} of {total} runs of {server} ({reasons})"
-        said.append(f"Not valid: {counted}. No verdict rests on them.")
+        faults = Counter(_fault(run) for run in of)
+        reasons = ", ".join(text("{n} by {fault}", n=n, fault=f) for f, n in faults.most_common())
+        said.append(
+            text(
+                "Not valid: {n} of {total} runs of {server} ({reasons}). No verdict rests on them.",
+                n=len(of),
+                total=total,
+                server=server,
+                reasons=reasons,
+            )
+        )
     each = [
-        f"Block {run.block + 1}, {run.factors['server']}, {arm_text(run)}: {_why_invalid(run)}"
+        text(
+            "Block {block}, {server}, {arm}: {why}",
+            block=run.block + 1,
+            server=run.factors["server"],
+            arm=arm_text(run),
+            why=language.sentence(_why_invalid(run)),
+        )
         for run in bad
     ]
     if said:
         return Alert(said, each)
-    return Prose(f"All {len(runs.runs)} runs are complete and valid.")
+    return Prose(text("All {n} runs are complete and valid.", n=len(runs.runs)))
 
 
 def _fault(run: Run) -> str:
     """Return what a run that is not valid fell to, in a word or two."""
     if run.error:
-        return "a failure"
-    return "the check '" + next(c.check for c in run.checks if c.result == "invalid") + "'"
+        return text("a failure")
+    named = next(c.check for c in run.checks if c.result == "invalid")
+    return text("the check '{check}'", check=language.word(named))
 
 
 def _why_invalid(run: Run) -> str:
+    """Return why a run is not valid, as it was recorded."""
     return run.error or next(c.says for c in run.checks if c.result == "invalid")
-
-
-def host(facts: Mapping[str, Any]) -> Table:
-    """Return the host's facts as name and value; unknown ones say so."""
-    flat = {k: v for k, v in facts.items() if k != "disk"}
-    flat |= {f"disk {k}": v for k, v in facts["disk"].items()}
-    return Table([{"fact": k.replace("_", " "), "value": _fact(k, v)} for k, v in flat.items()])
-
-
-def _fact(name: str, value: Any) -> str:
-    if value is None:
-        return "unknown"
-    return bytes_text(value) if name.endswith("_bytes") else str(value)
-
-
-def servers(runs: RunSet, unavailable: Mapping[str, str]) -> Table:
-    """Return the servers that ran, and those that are not available and why."""
-    seen = {run.conditions["build"]["id"]: run.conditions for run in runs.runs if run.checks}
-    rows = [
-        {
-            "build": name,
-            "version": of["build"]["version"],
-            "from": of["build"]["origin"],
-            "mysqld sha256": of["build"]["sha256"][:16],
-            "debug build": "YES" if of["build"]["debug"] else "no",
-            "rows": f"{of['dataset']['rows']:,}",
-            "data": bytes_text(of["dataset"]["data_bytes"]),
-        }
-        for name, of in sorted(seen.items())
-    ]
-    return Table(rows + [{"build": name, "version": why} for name, why in unavailable.items()])
-
-
-def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
-    """Return what each device should give and what fio got from it, pages of 16 KiB a second.
-
-    A resumed session calibrates again, so a device may have several rows.
-    """
-    seen = {
-        json.dumps([facts["name"], facts["calibration"]]): facts
-        for run in runs.runs
-        if (facts := run.conditions.get("device")) and facts["calibration"]
-    }
-    order = [*profiles()]
-    ordered = sorted(
-        seen.values(), key=lambda f: order.index(f["name"]) if f["name"] in order else len(order)
-    )
-    rows = [_device(facts) for facts in ordered]
-    return Table(
-        [*rows, *({"device": name, "kind": f"not run: {why}"} for name, why in missing.items())]
-    )
-
-
-def _device(facts: Mapping[str, Any]) -> dict[str, str]:
-    found, profile = Calibration(**facts["calibration"]), profiles().get(facts["name"])
-    timed = {f"{row['load']}_per_s": row for row in facts.get("fidelity", []) if row["judged"]}
-    wanted = {name: row["modelled_per_s"] for name, row in timed.items()}
-    if profile is not None and profile.times is None:
-        wanted = profile.expected()
-    titles = ("reads", "writes", "7 reads to 3 writes", "synced writes")
-    return {
-        "device": facts["name"],
-        "kind": _kind(profile, facts),
-        **{
-            title: f"{value:,.0f}" + (f" of {wanted[name]:,.0f}" if name in wanted else "")
-            for title, (name, value) in zip(titles, found._asdict().items(), strict=True)
-        },
-        "source": profile.source if profile else "this host",
-    }
-
-
-def fidelity(runs: RunSet) -> Table:
-    """Return what fio got from devices of service times beside what their models give."""
-    devices = [run.conditions["device"] for run in runs.runs if "device" in run.conditions]
-    of = [device for device in devices if "fidelity" in device]
-    seen = {json.dumps([device["name"], device["fidelity"]]): device for device in of}
-    return Table(
-        [
-            {"device": device["name"], **_beside_its_model(row)}
-            for device in seen.values()
-            for row in device["fidelity"]
-        ]
-    )
-
-
-def _beside_its_model(row: Mapping[str, Any]) -> dict[str, str]:
-    def beside(what: str, scale: float, digits: int) -> str:
-        found, modelled = (row[f"{who}_{what}"] * scale for who in ("found", "modelled"))
-        return f"{found:,.{digits}f} of {modelled:,.{digits}f}"
-
-    return {
-        "load": row["load"].replace("_", " "),
-        "per second": beside("per_s", 1, 0),
-        "median, ms": beside("p50_s", 1e3, 2),
-        "99 of 100, ms": beside("p99_s", 1e3, 2),
-        "judged": "yes" if row["judged"] else "no",
-    }
-
-
-def _kind(profile: Profile | None, facts: Mapping[str, Any]) -> str:
-    if profile is None:
-        return "as it is"
-    by = "emulated" if profile.times is None else "emulated by service times"
-    return f"{by}, on {facts['emulated']['backing']}"
-
-
-def checks(runs: RunSet, names: Sequence[str], differing: Sequence[str]) -> Table:
-    """Return each validity check with its results counted, and its worst words."""
-    return Table([*_checks(runs, names), _alike(differing)])
-
-
-def _checks(runs: RunSet, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    order: dict[Result, int] = {"ok": 0, "warn": 1, "invalid": 2}
-    for name in names:
-        results = [c for run in runs.runs for c in run.checks if c.check == name]
-        if results:
-            worst = max(results, key=lambda c: order[c.result])
-            counts = Counter(c.result for c in results)
-            yield {"check": name, **{r: counts[r] for r in order}, "worst says": worst.says}
-
-
-def _alike(differing: Sequence[str]) -> dict[str, Any]:
-    says = f"also differ: {', '.join(differing)}" if differing else "arms differ in factors only"
-    counts = {"ok": int(not differing), "warn": 0, "invalid": int(bool(differing))}
-    return {"check": "arms alike", **counts, "worst says": says}
-
-
-def provenance(runs: RunSet, spec_sha256: str, registered: str) -> Table:
-    """Return what a reviewer needs to trace the runs: innolab's commit, times, digests."""
-    commits = Counter(
-        (run.conditions["innolab"]["commit"] or "unknown")[:12]
-        + (" with local changes" if run.conditions["innolab"]["dirty"] else "")
-        for run in runs.runs
-    )
-    total: Counter[str] = Counter()
-    for run in runs.runs:
-        total.update(run.conditions.get("time_s", {}))
-    rows = {
-        "runs": f"{len(runs.runs)}",
-        "first started": min(run.started_at for run in runs.runs),
-        "last ended": max(run.ended_at for run in runs.runs),
-        "innolab commit": ", ".join(f"{commit} ({n} runs)" for commit, n in commits.items()),
-        "spec sha256": spec_sha256,
-        "registered": registered,
-        "time in trials": ", ".join(f"{k} {seconds_text(v)}" for k, v in sorted(total.items())),
-    }
-    return Table([{"fact": k, "value": v} for k, v in rows.items()])

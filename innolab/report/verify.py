@@ -18,6 +18,7 @@ from innolab.record.runlog import Entry, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import (
     companions,
+    crate,
     folders,
     manifest,
     recompute,
@@ -77,10 +78,10 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     except InnolabError as error:
         return Findings([f"{runlog.FILE}: {error}"])
     found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
-    found.faults += _of_session(entries, body)
+    found.faults += of_session(entries, body)
     if is_todays := _is_of_todays_study(study, plan, runs):
         parameters = study.check(plan.parameters)
-        found.faults += _of_plan(study, parameters, plan, entries, runs, body)
+        found.faults += of_plan(study, parameters, plan, entries, runs, body)
         found.faults += companions.faults(runs, report)
     found.notes += consistency.own_builds(runs.runs)
     if not runlog.is_bound(entries):
@@ -142,7 +143,7 @@ def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
     return faults
 
 
-def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
+def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     """Return what contradicts the order and the clock of the sessions that measured."""
     sessions = runlog.by_session(entries)
     found = runlog.faults(entries)
@@ -155,7 +156,7 @@ def _of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     return [f"{runlog.FILE}: {fault}" for fault in found]
 
 
-def _of_plan(
+def of_plan(
     study: Study,
     parameters: Parameters,
     plan: Plan,
@@ -242,7 +243,7 @@ def _derived(
         made: Path | None = None
         if is_todays:
             made = _copy(report, Path(place) / "today", body)
-            faults = _recomputed(report, made, study)
+            faults = _recomputed(report, made, study) + _crate_missing(report, body)
         if faults and not revisions.is_todays(body):
             made, faults = _by_its_revision(
                 report, body, Path(place), found, made, faults, also_records=not is_todays
@@ -274,12 +275,31 @@ def _recomputed(report: Path, made: Path, study: Study) -> list[str]:
         recompute.recompute(study, made)
     except InnolabError as error:
         return [f"{render.NOTEBOOK_FILE}: {error}"]
-    return _differences(report, made)
+    return _differences(report, _with_crate(made, study))
+
+
+def _with_crate(made: Path, study: Study) -> Path:
+    crate.write(study, made, study.read(made).runs, manifest.digests(made))
+    return made
+
+
+def _crate_missing(report: Path, body: dict[str, Any]) -> list[str]:
+    """Return a fault where a report of this very innolab, whose reports have a crate, has none."""
+    if (report / crate.CRATE_FILE).exists() or not revisions.is_todays(body):
+        return []
+    return [f"{crate.CRATE_FILE}: missing"]
 
 
 def _differences(report: Path, made: Path) -> list[str]:
-    names = sorted(manifest.members(report).keys() | manifest.members(made).keys())
-    return same.differences(report, made, names)
+    """Return how a report is not what was made again of its runs.
+
+    Reports of innolab 0.2 and older have no crate.
+    """
+    names = manifest.members(report).keys() | manifest.members(made).keys()
+    found = same.differences(report, made, sorted(names - {crate.CRATE_FILE}))
+    if (report / crate.CRATE_FILE).exists():
+        found += crate.differences(report, made, manifest.digests(report))
+    return found
 
 
 def _by_its_revision(
@@ -342,7 +362,7 @@ def _executed(
         raise
     except (ValueError, InnolabError) as error:
         return [f"{render.NOTEBOOK_FILE}: {error}"]
-    if not (faults := _differences(report, copy)):
+    if not (faults := _differences(report, _with_crate(copy, study))):
         found.notes.append(
             "Its notebook is not the study's. Executed in a sandbox, it gives what the report "
             "shows: whether that follows from the runs is for a reader of the notebook to judge."

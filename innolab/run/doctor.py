@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from innolab import studies
+from innolab.base import places
 from innolab.base.errors import InputError
+from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, network, observe, tools
 from innolab.hosts.local import HERE
@@ -26,7 +28,14 @@ class Finding(NamedTuple):
 
 def examine() -> list[Finding]:
     """Return all findings of this host."""
-    return [*_builds(), *_tools(), *_room(), *_disturbers()]
+    return [_itself(), *_builds(), *_tools(), *_room(), *_disturbers()]
+
+
+def _itself() -> Finding:
+    own = own_facts()
+    commit = f", commit {own['commit'][:12]}" if own["commit"] else ""
+    says = f"{own['version']}{commit}; notebooks, data and playbooks in {places.own()}"
+    return Finding("ok", "innolab", says)
 
 
 def _builds() -> Iterator[Finding]:
@@ -34,7 +43,7 @@ def _builds() -> Iterator[Finding]:
     yield Finding("ok", "cache", str(cache))
     records = sorted((cache / "builds").glob("*.json"))
     if not records or not base_settings_file(cache).exists():
-        yield Finding("missing", "MySQL builds", f"none in {cache}. Run: make setup")
+        yield Finding("missing", "MySQL builds", f"none in {cache}. Run: {places.set_up()}")
     for record in records:
         body = json.loads(record.read_text())
         if why := body.get("unavailable"):
@@ -55,7 +64,7 @@ def _tools() -> Iterator[Finding]:
         try:
             yield Finding("ok", name, tools.path(name))
         except InputError as error:
-            yield Finding("note", name, f"{error} Some studies need it")
+            yield Finding("note", name, f"{error}; some studies need it")
     if why := emulated.why_impossible():
         yield Finding("note", "emulated devices", f"not here: {why}; such studies use the host's")
     else:
@@ -71,7 +80,8 @@ def _tools() -> Iterator[Finding]:
     if (machine.cache_folder() / "lab" / "lab.json").exists():
         yield Finding("ok", "lab", "raised")
     else:
-        yield Finding("note", "lab", "not raised; studies of arrays need it or a host: make lab")
+        how = "in a clone of innolab: make lab" if places.is_installed() else "make lab"
+        yield Finding("note", "lab", f"not raised; studies of arrays need it or a host: {how}")
 
 
 def _room() -> Iterator[Finding]:
@@ -83,7 +93,8 @@ def _room() -> Iterator[Finding]:
 
 
 def _disturbers() -> Iterator[Finding]:
-    facts = observe.facts(HERE, HERE.folder)
+    # Before the first set-up there is no cache folder yet.
+    facts = observe.facts(HERE, machine.there(HERE.folder))
     if facts["virtual"]:
         yield Finding("note", "virtual machine", "neighbours may take CPU time; runs record it")
     if facts["swap_bytes"]:

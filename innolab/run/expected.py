@@ -162,7 +162,7 @@ def expected(
         _row(claim, build, looks, published_value(figures, claim), study.metrics, earlier)
         for claim in measured
         for build in chosen.builds
-        if _has_arms(claim, arms[build])
+        if claim.arms_among(arms[build])
     ]
     has_row = {row.claim for row in rows}
     return Expected(
@@ -185,14 +185,6 @@ def _last_look(blocks: Blocks, budget_s: float | None, duration: Duration | None
     if budget_s is None or duration is None or not duration.block_s:
         return blocks.last
     return max(blocks.first, min(blocks.last, int(budget_s / duration.block_s)))
-
-
-def _has_arms(claim: Claim, arms: Sequence[Factors]) -> bool:
-    """Return whether every side of a claim is one of some arms, within-factors aside."""
-    return all(
-        any(all(arm.get(name, level) == level for name, level in side.items()) for arm in arms)
-        for side in claim.sides
-    )
 
 
 def _row(

@@ -1,8 +1,12 @@
 """What of a study this host can run: a plan, after every check before anything is written."""
 
 import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from innolab.analysis.claims import Claim
+from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe, tools
@@ -15,13 +19,18 @@ from innolab.record.plan import Plan
 from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST, profiles
-from innolab.studies.needs import needs
+from innolab.studies.needs import Needs, needs
 from innolab.studies.parameters import Parameters
-from innolab.studies.study import Study
+from innolab.studies.study import Arm, Study
 
 
-def prepare(study: Study, parameters: Parameters) -> Plan:
+def prepare(study: Study, parameters: Parameters, claim: Claim | None = None) -> Plan:
     """Return the plan for this host after every check that can be made before anything is written.
+
+    Parameters
+    ----------
+    claim : the one claim that it is for, of which each device is needed; without it, all of the
+        study that this host can run
 
     Raises
     ------
@@ -33,33 +42,17 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
     cache = machine.cache_folder()
     machine.server_user()
     require_short_path(cache / datasets.WORK / "trial-00000")
-    found = [builds.find(cache, wanted) for wanted in parameters.builds]
-    usable = [b for b in found if isinstance(b, Build)]
-    missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
-    if not usable:
-        reasons = " ".join(f"{name}: {why}" for name, why in missing.items())
-        raise InputError(
-            f"None of the builds asked for is available on this host. {reasons} "
-            "Fix this and run: make setup; or name a mysqld by path with -p builds=PATH."
-        )
-    if len({b.id for b in usable}) < len(usable):
-        raise InputError("The builds asked for are not all different; name each build once.")
-    _require_able(study, usable)
+    usable, missing = _builds(study, parameters, cache)
     if not trial.base_settings_file(cache).exists():
-        raise InputError(f"There is no {trial.base_settings_file(cache)} yet. Run: make setup")
+        raise InputError(
+            f"There is no {trial.base_settings_file(cache)} yet. Run: {places.set_up()}"
+        )
     for name in study.tools:
         tools.path(name)
-    parameters, missing_devices = _usable_devices(study, parameters)
-    if not study.arms(parameters, usable[0].id):
-        raise InputError(
-            f"{study.name} has nothing to measure with these parameters at scale "
-            f"'{parameters.scale}'. Name other devices, or take a larger scale."
-        )
-    _require_room(study, parameters, usable, cache)
-    if found_arrays := arrays_of(study, parameters):
-        with contextlib.closing(found_arrays.host):
-            _require_host(study, parameters, usable, found_arrays)
-    return Plan(
+    missing_devices: dict[str, str] = {}
+    if claim is None:
+        parameters, missing_devices = _usable_devices(study, parameters)
+    chosen = Plan(
         study=study.name,
         spec_sha256=study.spec_sha256(parameters),
         parameters=parameters.model_dump(),
@@ -67,9 +60,73 @@ def prepare(study: Study, parameters: Parameters) -> Plan:
         unavailable=missing,
         missing_devices=missing_devices,
         blocks=study.looks(parameters),
-        twins=[vars(study.twin(parameters, build.id)) for build in usable],
         lacking={build.id: lack for build in usable if (lack := _lacking(study, build))},
     )
+    chosen = _with_twins(study, chosen, parameters) if claim is None else only(study, chosen, claim)
+    arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
+    if claim is not None:
+        _require_devices(study, parameters, arms)
+    wanted = needs(study, parameters, arms)
+    _require_room(study, parameters, usable, wanted, cache)
+    if found_arrays := arrays_of(study, parameters):
+        with contextlib.closing(found_arrays.host):
+            _require_host(study, parameters, usable, wanted, found_arrays)
+    return chosen
+
+
+def only(study: Study, chosen: Plan, claim: Claim) -> Plan:
+    """Return a plan of the arms of one claim alone, each server with a twin among them.
+
+    Raises
+    ------
+    InputError
+        Where the plan does not have the arms.
+    """
+    of = {
+        build: claim.arms_among([vars(arm) for arm in study.arms_of(chosen, build)])
+        for build in chosen.builds
+    }
+    if not any(of.values()):
+        raise InputError(
+            f"{study.name} has no arms of {claim.id} with these parameters, at scale "
+            f"'{chosen.parameters['scale']}' on {', '.join(chosen.builds)}."
+        )
+    # The control that each server has in a whole plan too: here an arm of the claim itself.
+    twins = [study.control_among([Arm(**arm) for arm in arms]) for arms in of.values() if arms]
+    return replace(
+        chosen,
+        claims=[claim.id],
+        arms=[arm for arms in of.values() for arm in arms],
+        twins=[vars(twin) for twin in twins],
+    )
+
+
+def _with_twins(study: Study, chosen: Plan, parameters: Parameters) -> Plan:
+    if not study.arms(parameters, chosen.builds[0]):
+        raise InputError(
+            f"{study.name} has nothing to measure with these parameters at scale "
+            f"'{parameters.scale}'. Name other devices, or take a larger scale."
+        )
+    return replace(chosen, twins=[vars(study.twin(parameters, name)) for name in chosen.builds])
+
+
+def _builds(
+    study: Study, parameters: Parameters, cache: Path
+) -> tuple[list[Build], dict[str, str]]:
+    """Return the builds that can run a study, and why others that were asked for are not there."""
+    found = [builds.find(cache, wanted) for wanted in parameters.builds]
+    usable = [b for b in found if isinstance(b, Build)]
+    missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
+    if not usable:
+        reasons = " ".join(f"{name}: {why}" for name, why in missing.items())
+        raise InputError(
+            f"None of the builds asked for is available on this host. {reasons} "
+            f"Fix this and run: {places.set_up()}; or name a mysqld by path with -p builds=PATH."
+        )
+    if len({b.id for b in usable}) < len(usable):
+        raise InputError("The builds asked for are not all different; name each build once.")
+    _require_able(study, usable)
+    return usable, missing
 
 
 def _lacking(study: Study, build: Build) -> dict[str, dict[str, str]]:
@@ -97,10 +154,11 @@ def arrays_of(study: Study, parameters: Parameters) -> Arrays | None:
     return arrays.connect(known, where["inventory"], where["host"], storage)
 
 
-def _require_host(study: Study, parameters: Parameters, usable: list[Build], found: Arrays) -> None:
+def _require_host(
+    study: Study, parameters: Parameters, usable: list[Build], wanted: Needs, found: Arrays
+) -> None:
     for build in usable:
         builds.moved(build, machine.cache_folder(), found.host.folder)
-    wanted = needs(study, parameters)
     # A copy to read for each build, and one to write.
     copies = (len(usable) + 1) * study.dataset(parameters).size_bytes
     arrays.require_room(found, wanted.memory_bytes, copies)
@@ -116,12 +174,24 @@ def _usable_devices(study: Study, parameters: Parameters) -> tuple[Parameters, d
         return parameters, {}
     left = [name for name in wanted if name not in reasons]
     if not left:
-        names, whys = ", ".join(reasons), " ".join(dict.fromkeys(reasons.values()))
         raise InputError(
-            f"{names} cannot be emulated here: {whys}. Run it as root, or on the "
-            f"host's own disk with -p devices={HOST}."
+            f"{_impossible(reasons)}. Run it as root, or on the host's own disk with "
+            f"-p devices={HOST}."
         )
     return parameters.model_copy(update={"devices": left}), reasons
+
+
+def _require_devices(study: Study, parameters: Parameters, arms: Sequence[Arm]) -> None:
+    """Raise InputError where a device of some arms is not possible here: none may be left out."""
+    real = study.arrays(parameters)
+    wanted = dict.fromkeys(str(arm.device) for arm in arms if "device" in vars(arm))
+    if reasons := {name: why for name in wanted if name not in real and (why := _why_not(name))}:
+        raise InputError(f"{_impossible(reasons)}. Run it as root.")
+
+
+def _impossible(reasons: Mapping[str, str]) -> str:
+    whys = " ".join(dict.fromkeys(reasons.values()))
+    return f"{', '.join(reasons)} cannot be emulated here: {whys}"
 
 
 def _why_not(device: str) -> str | None:
@@ -132,8 +202,9 @@ def _why_not(device: str) -> str | None:
     return emulated.why_impossible() or (model_disk.why_impossible() if timed else None)
 
 
-def _require_room(study: Study, parameters: Parameters, usable: list[Build], cache: Path) -> None:
-    wanted = needs(study, parameters)
+def _require_room(
+    study: Study, parameters: Parameters, usable: list[Build], wanted: Needs, cache: Path
+) -> None:
     memory = observe.memory_bytes(HERE)["available"]
     disks_bytes = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = emulated.backing(disks_bytes) == "memory"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab.analysis import checks
+from innolab.base import places
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
@@ -68,9 +69,10 @@ class Session:
         self._memory = Memory()
         self._predecessor: Factors | None = None
         self._own_facts = own_facts()
+        self.arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
         self.sites = Sites(
             self.folder,
-            needs(study, parameters).emulated_bytes,
+            needs(study, parameters, self.arms).emulated_bytes,
             study.calibration_s.of(parameters),
             arrays,
             progress.say,
@@ -108,8 +110,7 @@ class Session:
 
     def prepare_devices(self) -> None:
         """Make ready every device that can be before the first trial, and ask fio for its speed."""
-        build = next(iter(self.builds))
-        arms = [vars(arm) for arm in self.study.arms(self.parameters, build)]
+        arms = [vars(arm) for arm in self.arms]
         if self.arrays is not None:
             self.progress.say(f"{self.arrays.host.name}: installing servers and tools")
             with self.clock.stage("set-up"):
@@ -189,7 +190,24 @@ class Session:
         for stage, seconds in bench.clock.seconds.items():
             self.clock.seconds[stage] += seconds
         bench.note("host", facts)
+        if error is None:
+            bench.note("disk_bytes", self._disk_bytes(bench, site))
         return self._record(trial, bench, [] if error else rows, error, started)
+
+    def _disk_bytes(self, bench: Bench, site: Site) -> dict[str, int]:
+        """Return what a trial took of this machine's disk, or of the image of an emulated one.
+
+        The dataset of its build, the copies that its trials share, and those of its own. An array
+        of another host has its own disks.
+        """
+        places = {"dataset": [self._datasets[bench.build.id].folder]}
+        if site.host is HERE:
+            shared = site.data / bench.build.id
+            own = [*(copy.data for copy in self._written), bench.journal.data]
+            places["shared"] = [shared] if shared in self._clones else []
+            places["own"] = [data for data in own if data.exists()]
+        found = {name: observe.held_bytes(HERE, folders) for name, folders in places.items()}
+        return found | ({"image": site.disk.image_bytes()} if site.disk else {})
 
     def _journal(self, trial: Trial, site: Site) -> Journal:
         """Return a trial's journal; only what lies on our own disk outlives a session."""
@@ -282,7 +300,7 @@ def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, B
     if gone := [name for name in chosen.builds if name not in usable]:
         raise InputError(
             f"This report was begun with {', '.join(gone)}, which this host no longer has. "
-            "Install it again with: make setup; or move the unfinished report away."
+            f"Install it again with: {places.set_up()}; or move the unfinished report away."
         )
     return usable
 

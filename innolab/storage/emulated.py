@@ -8,6 +8,7 @@ back.
 import fcntl
 import json
 import os
+import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -84,6 +85,15 @@ class EmulatedDisk:
     def path_s(self) -> float:
         """Return how long the way to the program that serves it takes, 0 where there is none."""
         return self.model.path_s if self.model else 0.0
+
+    def image_bytes(self) -> int:
+        """Return what its image takes by now of the memory or disk that it lies on."""
+        image = Path(f"/sys/dev/block/{self.device}/loop/backing_file")
+        file = Path(image.read_text().strip()) if image.exists() else image
+        if self.model is None and file.exists():
+            return file.stat().st_blocks * 512
+        # A program that serves it says its whole size; what is in use is the least that it takes.
+        return shutil.disk_usage(self.data).used
 
     def is_there(self) -> bool:
         """Return whether it can be used: the program that serves it may have ended."""

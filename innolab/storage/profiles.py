@@ -4,8 +4,8 @@ import csv
 from functools import cache
 from typing import Any, NamedTuple
 
+from innolab.base import places
 from innolab.base.errors import InputError
-from innolab.base.provenance import ROOT
 
 PAGE_BYTES = 16 * 1024
 HOST = "host"
@@ -13,7 +13,8 @@ HOST = "host"
 MIXED_READ_SHARE = 0.7
 TOLERANCE, TIMED_TOLERANCE = 0.05, 0.10
 _LIMITS = ("_iops", "_per_s")
-_FILE, _TIMES_FILE = ROOT / "data" / "devices.csv", ROOT / "data" / "service-times.csv"
+_FILE = places.own("data", "devices.csv")
+_TIMES_FILE = places.own("data", "service-times.csv")
 _WORDS = ("name", "source", "note")
 
 

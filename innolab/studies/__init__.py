@@ -14,8 +14,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from innolab.base import places
 from innolab.base.errors import InputError
-from innolab.base.provenance import ROOT
 
 if TYPE_CHECKING:
     from innolab.studies.study import Study
@@ -60,11 +60,10 @@ def _loaded(name: str, module: str) -> "Study":
     if not isinstance(found, Study):
         raise InputError(f"The study {name} cannot be used: STUDY in {module} is no Study.")
     if module.startswith(f"{__name__}."):
-        data = ROOT / "data"
         papers = Papers(
-            data / "published" / f"{name}.csv",
-            data / "claims" / f"{name}.yml",
-            ROOT / "notebooks" / f"{name}.ipynb",
+            places.own("data", "published", f"{name}.csv"),
+            places.own("data", "claims", f"{name}.yml"),
+            places.own("notebooks", f"{name}.ipynb"),
         )
     else:
         beside = Path(str(loaded.__file__)).parent

@@ -1,10 +1,11 @@
 """What a study needs of its host, known before anything is measured."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from innolab.storage.profiles import HOST, profiles
 from innolab.studies.parameters import Parameters
-from innolab.studies.study import Study
+from innolab.studies.study import Arm, Study
 
 # What a file system needs beside its files.
 _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
@@ -22,10 +23,12 @@ class Needs(NamedTuple):
     emulated_disks: int
 
 
-def needs(study: Study, parameters: Parameters) -> Needs:
-    """Return what a study needs of its host: the largest pool, every copy of the data."""
+def needs(study: Study, parameters: Parameters, arms: Sequence[Arm]) -> Needs:
+    """Return what some arms of a study need of a host: the largest pool, all copies of the data.
+
+    An upper bound: pools need not fill, nor do what trials add to the data.
+    """
     recipe = study.dataset(parameters)
-    arms = study.arms(parameters, parameters.builds[0])
     asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
     pools = [int(settings.get("innodb_buffer_pool_size", 0)) for settings in asked]
     devices = {str(arm.device) for arm in arms if "device" in vars(arm)}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeV
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from innolab.base import language as languages
 from innolab.base.errors import InputError
 from innolab.base.quoting import MOST_SHOWN, cut, shown
 from innolab.storage.profiles import HOST, profiles
@@ -99,6 +100,7 @@ Devices = Annotated[list[str], Field(min_length=1), one_of({**profiles(), HOST: 
 Builds = Annotated[list[str], Field(min_length=1), AfterValidator(_each_once)]
 Rows = Annotated[int | None, Field(ge=100_000, le=2_000_000_000)]
 Threads = Annotated[int, Field(ge=1, le=1000)]
+Language = Annotated[str, one_of(languages.FONTS, "languages")]
 FlushLog = Annotated[int, Field(ge=0, le=2)]
 
 
@@ -128,6 +130,7 @@ class Parameters(BaseModel):
     replicates: int | None = repeats(None, ge=1, le=1000)
     builds: Builds = repeats(["mysql-5.6.24", "mysql-9.7"])
     rows: Rows = None
+    language: Language = asks(languages.ENGLISH)
 
     @cached_property
     def table_rows(self) -> int:

@@ -231,14 +231,22 @@ class Study:
 
     def twin(self, parameters: Parameters, build: str) -> Arm:
         """Return the arm on a build that is measured twice in each block."""
-        arms = self.arms(parameters, build)
+        return self.control_among(self.arms(parameters, build))
+
+    def control_among(self, arms: Sequence[Arm]) -> Arm:
+        """Return the control among some arms, the first where it is none of them."""
         fits = (arm for arm in arms if self.control.items() <= vars(arm).items())
         return next(fits, arms[0])
 
     def arms_of(self, chosen: Plan, build: str) -> list[Arm]:
         """Return every arm of a plan on one build: those that the build can have."""
         arms = self.arms(self.check(chosen.parameters), build)
-        return [arm for arm in arms if chosen.why_lacking(build, vars(arm)) is None]
+        return [
+            arm
+            for arm in arms
+            if chosen.why_lacking(build, vars(arm)) is None
+            and (not chosen.arms or vars(arm) in chosen.arms)
+        ]
 
     def planned(self, chosen: Plan) -> list[Trial]:
         """Return all trials of a plan in the order of their running, up to its last block.
@@ -356,7 +364,7 @@ class Study:
         level: float = LEVEL,
         looks: int = 1,
     ) -> list[Verdict]:
-        """Return every claim's verdict on every server of a plan, at one look.
+        """Return the verdict of every claim of a plan on every server of it, at one look.
 
         See `innolab.studies.judging` for the looks that a plan has.
 
@@ -365,7 +373,7 @@ class Study:
         failed_controls, level, looks : as `innolab.analysis.verdicts.verdicts`
         """
         return verdicts.verdicts(
-            self.claims(),
+            [claim for claim in self.claims() if not chosen.claims or claim.id in chosen.claims],
             self.published(),
             runs,
             chosen.builds,

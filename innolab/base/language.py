@@ -1,0 +1,185 @@
+"""The language of what a report says: English, or one that a catalogue in data/languages has.
+
+As gettext has it, an English text is the name of its translation, and what the catalogue lacks
+stays English. The language chosen is a value of the context and not of the process, so that two
+books that are made in one process do not take each other's.
+
+What only verdicts, controls and plans compose stays English where it is recorded; `sentence` finds
+the template that made it.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from innolab.base import places
+
+if TYPE_CHECKING:
+    from babel.messages.catalog import Catalog
+
+ENGLISH = "en"
+CATALOGUES = places.own("data", "languages")
+# The languages, each with the font of its letters where the house's has none of them.
+FONTS: dict[str, str | None] = {ENGLISH: None, "ko": "NanumGothic"}
+# The context of templates that code beneath the reports fills, and `sentence` recognises.
+COMPOSED = "composed"
+# Values of templates that are numbers, so that "{low} to {high}" is no other words with a "to".
+_NUMBERS = {"low", "high", "n", "total"}
+_NUMBER = r"[-+\d.,e%]+"
+_chosen: ContextVar[str] = ContextVar("language", default=ENGLISH)
+
+
+class _Template(NamedTuple):
+    pattern: re.Pattern[str]
+    translated: str
+
+
+def chosen() -> str:
+    """Return the language in which texts are given."""
+    return _chosen.get()
+
+
+def choose(name: str) -> None:
+    """Give texts in a language from now on, until the context ends."""
+    _chosen.set(name)
+
+
+@contextmanager
+def speaking(name: str) -> Iterator[None]:
+    """Give texts in a language within the block, whatever it chooses itself."""
+    token = _chosen.set(name)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def text(english: str, /, **values: Any) -> str:
+    """Return a text in the language chosen, with its named values.
+
+    >>> text("{n:,} rows", n=1000)
+    '1,000 rows'
+    """
+    found = _exact(chosen()).get(english, english)
+    return found.format(**values) if values else found
+
+
+def word(english: str) -> str:
+    """Return a heading, a label or the name of a level in the language chosen.
+
+    One that is made of others, as "mysql-9.7: MB a second", is given part by part; identifiers
+    stay.
+    """
+    return english if chosen() == ENGLISH else _parted(chosen(), english, ": ", ", ")
+
+
+def sentence(english: str) -> str:
+    """Return a sentence that templates of the catalogue made, in the language chosen.
+
+    Its values are sentences or words themselves. What no template made, as a quoted error, stays.
+    """
+    return english if chosen() == ENGLISH else _parted(chosen(), english, "; ")
+
+
+def markdown(source: str) -> str:
+    """Return the prose of a notebook's cell in the language chosen, paragraph by paragraph."""
+    if chosen() == ENGLISH:
+        return source
+    return "\n\n".join(map(_paragraph, source.split("\n\n")))
+
+
+def parts(paragraph: str) -> tuple[str, str]:
+    """Return a paragraph's marks of a heading, and its words: what a catalogue names it by.
+
+    >>> parts("## The answer")
+    ('## ', 'The answer')
+    """
+    marks = re.match(r"#* *", paragraph)
+    assert marks is not None
+    return marks[0], paragraph[marks.end() :]
+
+
+def catalogue(name: str) -> "Catalog":
+    """Return the catalogue of a language, as translators write it."""
+    from babel.messages.pofile import read_po
+
+    with path_of(name).open("rb") as file:
+        return read_po(file, locale=name)
+
+
+def path_of(name: str) -> Path:
+    """Return where the catalogue of a language lies."""
+    return CATALOGUES / f"{name}.po"
+
+
+def _paragraph(paragraph: str) -> str:
+    marks, words = parts(paragraph)
+    return marks + text(words)
+
+
+@functools.cache
+def _messages(name: str) -> list[tuple[str, str, str | None]]:
+    """Return English text, translation and context of each message that is translated."""
+    if name == ENGLISH:
+        return []
+    return [
+        (str(message.id), str(message.string), message.context)
+        for message in catalogue(name)
+        if message.id and message.string and not message.fuzzy
+    ]
+
+
+@functools.cache
+def _exact(name: str) -> Mapping[str, str]:
+    return {english: translated for english, translated, _ in _messages(name)}
+
+
+@functools.cache
+def _templates(name: str) -> list[_Template]:
+    """Return what recognises composed sentences, those with most fixed letters first."""
+    composed = [m for m in _messages(name) if m[2] == COMPOSED and "{" in m[0]]
+    composed.sort(key=lambda m: len(re.sub(r"\{\w+\}", "", m[0])), reverse=True)
+    return [_Template(_pattern(english), translated) for english, translated, _ in composed]
+
+
+def _pattern(english: str) -> re.Pattern[str]:
+    """Return what matches the texts that a template made; a name twice is the same value twice."""
+    seen: set[str] = set()
+    made = ""
+    for fixed, name in re.findall(r"([^{]*)(?:\{(\w+)\})?", english):
+        made += re.escape(fixed)
+        if name:
+            shape = _NUMBER if name in _NUMBERS else ".+?"
+            made += f"(?P={name})" if name in seen else f"(?P<{name}>{shape})"
+            seen.add(name)
+    return re.compile(made)
+
+
+@functools.lru_cache(maxsize=4096)
+def _known(name: str, english: str) -> str | None:
+    """Return the translation of a text, or of the template that made it; None where there is none.
+
+    The values of a template are sentences or words themselves.
+    """
+    if english in (exact := _exact(name)):
+        return exact[english]
+    for template in _templates(name):
+        if found := template.pattern.fullmatch(english):
+            values = {key: _parted(name, value, "; ") for key, value in found.groupdict().items()}
+            return template.translated.format(**values)
+    return None
+
+
+def _parted(name: str, english: str, *separators: str) -> str:
+    """Return a text in a language, or else its parts that are known."""
+    if (found := _known(name, english)) is not None:
+        return found
+    for separator in separators:
+        if separator in english:
+            parted = english.split(separator)
+            return separator.join(_parted(name, part, *separators) for part in parted)
+    return english

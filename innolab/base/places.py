@@ -1,0 +1,42 @@
+"""Where the project's own files and its reports lie: in a clone, or where a wheel was installed.
+
+In a clone they lie beside the package. A wheel has them inside it, where its build hook
+(`setup.py`) copies them, and has neither reports nor the project's history.
+"""
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+_IN_WHEEL = PACKAGE / "_files"
+# What a build hook knows of the revision that it packs: commit and dirty, as JSON.
+REVISION_FILE = "revision.json"
+
+
+def is_installed() -> bool:
+    """Return whether this innolab came as a wheel, so that there is no clone around it."""
+    return _IN_WHEEL.is_dir()
+
+
+def own(*parts: str) -> Path:
+    """Return where one of the project's own files lies: data, notebooks, playbooks, the lock.
+
+    >>> own("data", "devices.csv").is_file()
+    True
+    """
+    return (_IN_WHEEL if is_installed() else PACKAGE.parent).joinpath(*parts)
+
+
+def reports() -> Path:
+    """Return the folder of all reports: that of the clone, or ./reports where there is none.
+
+    `INNOLAB_REPORTS` moves it.
+    """
+    if named := os.environ.get("INNOLAB_REPORTS"):
+        return Path(named).absolute()
+    return (Path.cwd() if is_installed() else PACKAGE.parent) / "reports"
+
+
+def set_up() -> str:
+    """Return the command that installs servers and tools, as messages name it."""
+    return "innolab setup" if is_installed() else "make setup"

@@ -1,0 +1,301 @@
+"""What `--json` prints: one document a verb, its keys fixed here and described in docs/json.md.
+
+Names carry units: `_s` is seconds, `_share` a share of 1. What is not known is null, and so is what
+is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+if TYPE_CHECKING:
+    from innolab.record.plan import Plan
+    from innolab.report.compare import Comparison, Pair
+    from innolab.report.verify import Findings
+    from innolab.run.doctor import Finding
+    from innolab.run.expected import Expected
+    from innolab.studies.study import Trial
+
+Level = str | bool | int | float
+
+
+class ListedReport(BaseModel):
+    """A report by its name; one that was begun and not sealed is resumed by `innolab run`."""
+
+    name: str
+    finished: bool
+
+
+class ListedStudy(BaseModel):
+    """A study and its reports, oldest first."""
+
+    name: str
+    question: str
+    reports: list[ListedReport]
+
+
+class Listed(BaseModel):
+    """What `innolab list` says."""
+
+    studies: list[ListedStudy]
+
+
+class Examined(BaseModel):
+    """One finding of the host: `result` is ok, note or missing."""
+
+    result: str
+    name: str
+    says: str
+
+
+class Doctor(BaseModel):
+    """What `innolab doctor` says; not ready where something is missing."""
+
+    ready: bool
+    findings: list[Examined]
+
+
+class PlannedTime(BaseModel):
+    """How long a plan takes, by the times in an earlier report."""
+
+    report: str
+    before_s: float
+    block_s: float
+    after_s: float
+    first_verdicts_s: float
+    most_s: float
+
+
+class PlannedClaim(BaseModel):
+    """What to expect of a claim on a server.
+
+    Its interval goes from the estimate / factor to the estimate x factor; `power_share` is how
+    likely the last look decides it where the true value is `at`.
+    """
+
+    claim: str
+    server: str
+    factor_first: float | None
+    factor_last: float | None
+    at: float | None
+    power_share: float | None
+    report: str | None
+    reason: str | None
+
+
+class PlannedTrial(BaseModel):
+    """A trial at its place; blocks count from 1, places from 0."""
+
+    position: int
+    block: int
+    factors: dict[str, Level]
+    twin: bool
+
+
+class Planned(BaseModel):
+    """What `innolab plan` says; `blocks_in_time` are as many as the time given allows."""
+
+    study: str
+    parameters: dict[str, object]
+    blocks_first: int
+    blocks_last: int
+    blocks_in_time: int
+    level_first: float | None
+    level_last: float | None
+    time: PlannedTime | None
+    claims: list[PlannedClaim]
+    claims_not_planned: list[str]
+    claims_not_measured: list[str]
+    not_run: dict[str, str]
+    trials: list[PlannedTrial]
+
+
+class Verified(BaseModel):
+    """What `innolab verify` says of the report in a folder."""
+
+    folder: str
+    holds: bool
+    faults: list[str]
+    notes: list[str]
+    limits: str
+
+
+class ComparedDifference(BaseModel):
+    """In what two reports differ beside what was measured; a null server stands for all."""
+
+    kind: str
+    name: str
+    first: str
+    second: str
+    server: str | None
+    where: str
+
+
+class ComparedRatio(BaseModel):
+    """A metric of one arm: the second report's over the first's, with its interval."""
+
+    arm: str
+    metric: str
+    estimate: float
+    low: float | None
+    high: float | None
+    level: float
+    differs: bool
+
+
+class ComparedVerdict(BaseModel):
+    """A verdict with its interval, as one report has it."""
+
+    verdict: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+class ComparedPair(BaseModel):
+    """A claim on a server; `may_be_explained_by` has places in `differences`, from 0."""
+
+    claim: str
+    server: str
+    first: ComparedVerdict
+    second: ComparedVerdict
+    same: bool
+    turned: bool
+    intervals_overlap: bool | None
+    may_be_explained_by: list[int]
+
+
+class Compared(BaseModel):
+    """What `innolab compare` says."""
+
+    study: str
+    first: str
+    second: str
+    summary: str
+    differences: list[ComparedDifference]
+    ratios: list[ComparedRatio]
+    verdicts: list[ComparedPair]
+
+
+def show(document: BaseModel) -> None:
+    """Print a document, and nothing else."""
+    print(document.model_dump_json(indent=1))
+
+
+def doctor(findings: Sequence[Finding]) -> Doctor:
+    """Return what was found of this host."""
+    ready = all(finding.result != "missing" for finding in findings)
+    return Doctor(ready=ready, findings=[Examined(**finding._asdict()) for finding in findings])
+
+
+def planned(
+    chosen: Plan, trials: Sequence[Trial], expects: Expected, not_run: Mapping[str, str]
+) -> Planned:
+    """Return what a plan holds and what to expect of it."""
+    return Planned(
+        study=chosen.study,
+        parameters=chosen.parameters,
+        blocks_first=expects.first.blocks,
+        blocks_last=expects.declared,
+        blocks_in_time=expects.last.blocks,
+        level_first=expects.first.level,
+        level_last=expects.last.level,
+        time=_time(expects),
+        claims=[
+            PlannedClaim(
+                claim=row.claim,
+                server=row.server,
+                factor_first=row.factors and row.factors[0],
+                factor_last=row.factors and row.factors[1],
+                at=row.truth,
+                power_share=row.power,
+                report=row.report,
+                reason=row.reason,
+            )
+            for row in expects.rows
+        ],
+        claims_not_planned=expects.not_planned,
+        claims_not_measured=expects.not_measured,
+        not_run=dict(not_run),
+        trials=[
+            PlannedTrial(
+                position=trial.position, block=trial.block + 1, factors=trial.factors,
+                twin=trial.twin,
+            )
+            for trial in trials
+        ],
+    )  # fmt: skip
+
+
+def _time(expects: Expected) -> PlannedTime | None:
+    found = expects.duration
+    if found is None:
+        return None
+    return PlannedTime(
+        report=found.report,
+        before_s=found.before_s,
+        block_s=found.block_s,
+        after_s=found.after_s,
+        first_verdicts_s=found.until(expects.first.blocks),
+        most_s=found.until(expects.last.blocks) + found.after_s,
+    )
+
+
+def verified(folder: Path, found: Findings, limits: str) -> Verified:
+    """Return what verifying a report found."""
+    return Verified(
+        folder=str(folder),
+        holds=not found.faults,
+        faults=found.faults,
+        notes=found.notes,
+        limits=limits,
+    )
+
+
+def compared(found: Comparison) -> Compared:
+    """Return two reports side by side."""
+    return Compared(
+        study=found.study.name,
+        first=found.first.name,
+        second=found.second.name,
+        summary=found.summary,
+        differences=[
+            ComparedDifference(
+                kind=one.kind, name=one.name, first=one.first, second=one.second,
+                server=one.server, where=one.where,
+            )
+            for one in found.differences
+        ],
+        ratios=[
+            ComparedRatio(
+                arm=row.arm, metric=row.metric, estimate=row.ratio.estimate, low=row.ratio.low,
+                high=row.ratio.high, level=row.ratio.level, differs=row.differs,
+            )
+            for row in found.ratios
+        ],
+        verdicts=[_pair(found, pair) for pair in found.pairs],
+    )  # fmt: skip
+
+
+def _pair(found: Comparison, pair: Pair) -> ComparedPair:
+    touching = [] if pair.same else found.touching(pair)
+    first, second = (
+        ComparedVerdict(
+            verdict=verdict, **{name: of.get(name) for name in ("estimate", "low", "high")}
+        )
+        for verdict, of in zip(pair.verdicts, (pair.first, pair.second), strict=True)
+    )
+    return ComparedPair(
+        claim=pair.claim,
+        server=pair.server,
+        first=first,
+        second=second,
+        same=pair.same,
+        turned=pair.turned,
+        intervals_overlap=pair.overlap,
+        may_be_explained_by=[found.differences.index(one) for one in touching],
+    )

@@ -1,0 +1,160 @@
+"""The verb that measures one claim again."""
+
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from innolab.base.errors import InnolabError, InputError
+
+
+def reproduce(
+    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="Its id, as on a report's page.")],
+    server: Annotated[
+        str | None, typer.Option(metavar="BUILD", help="One server alone; else all that have it.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(help="The reference; else the study's newest finished report.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what would run and what it takes; run nothing.")
+    ] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Judge the newest reproduction again; run nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure the arms of one claim again and set its verdict beside the reference's.
+
+    All else is as in the reference: scale, effort, rows, seed and blocks. A run that was
+    interrupted is resumed by the same command.
+    """
+    from innolab.run import answered, reproduction, resources
+
+    study, found = reproduction.find(claim)
+    if judge:
+        _judge_again(study, found, as_json=as_json)
+        return
+    reference, seal = _reference(study, report)
+    chosen = reproduction.planned(study, found, reference, server)
+    judged = reproduction.verdicts(study, found, reference.plan, reference.runs)
+    estimate = resources.estimate(study, chosen, reference, judged)
+    body: dict[str, Any] = {
+        "schema": 1,
+        "study": study.name,
+        "claim": found.id,
+        "says": found.says,
+        "reference": {"report": reference.name, "seal": seal},
+        "expected": answered.expected(estimate),
+        "runs": answered.will_run(chosen, estimate),
+    }
+    asked = {name: judged[name] for name in (*chosen.builds, *chosen.unavailable) if name in judged}
+    if plan and as_json:
+        print(json.dumps({**body, "servers": answered.servers(asked, None)}, indent=1))
+        return
+    # Beside an answer in JSON, what is said before it is no part of it.
+    said = answered.plan_lines(found, chosen, estimate, reference)
+    print("\n".join(said), file=sys.stderr if as_json else sys.stdout, flush=True)
+    if plan:
+        return
+    folder, body = _measured(study, found, chosen, reference, asked, body)
+    lines = [*answered.answer_lines(body), str(folder)]
+    print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))
+    if all(one["here"]["verdict"] == "not-run" for one in body["servers"]):
+        why = "; ".join(dict.fromkeys(one["here"]["reason"] for one in body["servers"]))
+        raise InnolabError(f"Nothing was judged: {why}. The runs are kept in {folder}.")
+
+
+def _reference(study: Any, report: str | None) -> tuple[Any, str]:
+    """Return the report that a claim is reproduced from, and its seal."""
+    from innolab.record import runlog
+    from innolab.record.plan import Plan
+    from innolab.report import folders, manifest
+    from innolab.run.expected import Earlier
+
+    finished = folders.finished(study.name)
+    if report is None and not finished:
+        raise InputError(
+            f"There is no finished report of {study.name} below {folders.reports_folder()}. Make "
+            f"one: innolab run {study.name}; or name one with --report."
+        )
+    folder = folders.find(report) if report else finished[-1]
+    plan, body = Plan.read(folder), manifest.read(folder)
+    if plan.study != study.name:
+        raise InputError(f"{folder.name} is a report of {plan.study}, not of {study.name}.")
+    for name in ("plan.json", runlog.FILE):
+        if body["files"].get(name) != manifest.digest(folder / name):
+            raise InputError(
+                f"{name} of {study.name}/{folder.name} was changed after the report was sealed, so "
+                "it is no reference. Take the report from its source."
+            )
+    runs = study.read(folder)
+    if not runs.runs:
+        raise InputError(f"{study.name}/{folder.name} holds no run, so it is no reference.")
+    return Earlier(f"{study.name}/{folder.name}", plan, runs, body["time_s"]), body["seal"]
+
+
+def _measured(
+    study: Any, claim: Any, chosen: Any, reference: Any, asked: Any, body: dict[str, Any]
+) -> tuple[Path, dict[str, Any]]:
+    """Measure a plan or what is left of it, judge it, and return the folder and the answer."""
+    from innolab.base.clock import Clock
+    from innolab.base.provenance import own_facts
+    from innolab.hosts import machine
+    from innolab.record import runlog
+    from innolab.record.runlog import RunLog
+    from innolab.report import reproductions
+    from innolab.run import answered, reproduction
+    from innolab.run.measure import measure
+    from innolab.run.progress import Shown
+
+    clock = Clock()
+    with machine.measuring_alone():
+        folder = reproductions.begin(chosen)
+        if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
+            print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
+        with Shown() as progress:
+            runs = measure(study, folder, progress, clock)
+        if all(run.status == "failed" for run in runs.runs):
+            raise InnolabError(
+                f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
+                f"kept in {folder}. Move it away to measure again."
+            )
+        here = reproduction.verdicts(study, claim, chosen, runs)
+        body |= {
+            "servers": answered.servers(asked, here),
+            "differences": reproduction.differences(study, reference, chosen, runs.runs),
+            "taken": answered.taken(runs.runs, clock.account()["total"]),
+            "innolab": own_facts(),
+            "judged_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        }
+        return reproductions.finish(folder, body), body
+
+
+def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
+    """Check the record of the newest reproduction, and that its answer follows from it."""
+    from innolab.record.plan import Plan
+    from innolab.report import reproductions
+    from innolab.run import answered, reproduction
+
+    folder = reproductions.newest(study.name, claim.id)
+    body = reproductions.read(folder)
+    faults = reproductions.faults(study, folder)
+    if not faults:
+        reference, seal = _reference(study, body["reference"]["report"])
+        judged = reproduction.verdicts(study, claim, reference.plan, reference.runs)
+        here = reproduction.verdicts(study, claim, Plan.read(folder), study.read(folder))
+        if seal != body["reference"]["seal"]:
+            faults.append(f"{reference.name} is not the report that it was set beside")
+        elif answered.servers(judged, here) != body["servers"]:
+            faults.append(f"{reproductions.ANSWER_FILE}: its verdicts do not follow from the runs")
+    for fault in faults:
+        # What an unknown author wrote must not control the reader's terminal.
+        print("".join(c if c.isprintable() else "?" for c in fault), file=sys.stderr)
+    if faults:
+        raise InnolabError(f"{folder} does not hold: {len(faults)} faults, listed above.")
+    lines = [*answered.answer_lines(body), f"{folder} holds: the answer follows from its runs."]
+    print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))

@@ -1,0 +1,57 @@
+"""The words within a figure in the language of its book, and the font that has their letters."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from innolab.base import language
+from innolab.base.errors import InnolabError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+# Where a font lies: the package of the lock that carries it, which is not imported as it would
+# change matplotlib's settings, and its file there.
+_FILES = {"NanumGothic": ("koreanize_matplotlib", "fonts/NanumGothic.ttf")}
+
+
+def use_font() -> None:
+    """Let matplotlib draw the letters of the language that the house's font lacks.
+
+    The font comes with a package of the lock, so that a figure is the same on every host.
+
+    Raises
+    ------
+    InnolabError
+        Where that package is not installed.
+    """
+    import matplotlib
+    from matplotlib import font_manager
+
+    if (name := language.FONTS[language.chosen()]) is None:
+        return
+    if name not in font_manager.fontManager.get_font_names():
+        font_manager.fontManager.addfont(_file_of(name))
+    matplotlib.rcParams["font.family"] = [*matplotlib.rcParams["font.family"], name]
+
+
+def lettered(picture: "Picture") -> "Picture":
+    """Give titles, labels and legends of a figure their words in the language chosen."""
+    from matplotlib.text import Text
+
+    if language.chosen() != language.ENGLISH:
+        for words in picture.findobj(Text):
+            assert isinstance(words, Text)
+            words.set_text(language.word(words.get_text()))
+    return picture
+
+
+def _file_of(name: str) -> Path:
+    package, file = _FILES[name]
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise InnolabError(
+            f"The font {name} is missing, without which figures have no letters in this language. "
+            f"It comes with the package {package.replace('_', '-')}: run make setup."
+        )
+    return Path(found.origin).parent / file

@@ -1,0 +1,204 @@
+"""A reviewer finds what changed between two reports, and what may explain it, near the top."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import reference
+
+from innolab.record.run import arm_text
+from innolab.report import apart, compare, compare_page, manifest
+from innolab.report.compare import Comparison, Pair
+
+_STUDY, _SERVER = "multi-buffer-pool", "mysql-9.7"
+_PLANTED = "innodb_flush_neighbors"
+Body = dict[str, Any]
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a recorded report, as a second one beside it."""
+    monkeypatch.setenv("INNOLAB_REPORTS", str(tmp_path))
+    copy = tmp_path / _STUDY / "2026-02-14-1"
+    shutil.copytree(reference(_STUDY), copy)
+    return copy
+
+
+def _plant(report: Path, value: str, chosen: Callable[[Body], bool]) -> None:
+    """Let the servers of some runs have another value of a variable in force."""
+    lines = [json.loads(line) for line in (report / "runs.jsonl").read_text().splitlines()]
+    for run in [line for line in lines if "factors" in line and chosen(line["factors"])]:
+        path = report / "variables" / f"{run['conditions']['variables']}.json"
+        text = json.dumps({**json.loads(path.read_text()), _PLANTED: value}, indent=0) + "\n"
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        (report / "variables" / f"{digest}.json").write_text(text)
+        run["conditions"]["variables"] = digest
+    (report / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _turn(report: Path, server: str = _SERVER) -> str:
+    """Turn the verdict of one claim about the large pool, and return its id."""
+    verdicts = json.loads((report / "verdicts.json").read_text())
+    turned = next(
+        v for v in verdicts
+        if v["server"] == server and v["claim"] == "F2-warm-8v128M" and v["low"] is not None
+    )  # fmt: skip
+    turned["verdict"] = "reproduced" if turned["verdict"] != "reproduced" else "contradicted"
+    (report / "verdicts.json").write_text(json.dumps(verdicts))
+    return str(turned["claim"])
+
+
+def _compared(other: Path) -> Comparison:
+    return compare.compare(reference(_STUDY), other)
+
+
+class _Text(HTMLParser):
+    """The words of a page in their order, without those of styles and pictures."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._hidden, self.words = 0, ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in ("style", "svg", "title")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "svg", "title")
+
+    def handle_data(self, data: str) -> None:
+        self.words += "" if self._hidden else f" {data.strip()}"
+
+
+def test_a_planted_setting_and_what_it_may_explain_stand_near_the_top(other: Path) -> None:
+    _plant(other, "1", lambda factors: factors["server"] == _SERVER)
+    claim = _turn(other)
+    page = compare_page.write(_compared(other)).read_text()
+    text = " ".join(_Text(page).words.split())
+    # About as much as a screen shows: a reader needs half a minute for it.
+    top = text[:1500]
+    assert f"setting {_PLANTED} 0 1 all arms of {_SERVER} {claim} ({_SERVER})" in top
+    rows = re.findall(r"<tr>.*?</tr>", page[page.index('id="differences"') :], re.DOTALL)
+    assert _PLANTED in rows[1], "the first difference of all"
+    target = re.search(rf'href="#([^"]+)">{claim}<', page)
+    assert target
+    assert f'<tr id="{target[1]}">' in page
+    assert f"May be explained by: setting {_PLANTED}" in text
+
+
+def test_a_setting_is_named_where_nothing_changed_too(other: Path) -> None:
+    _plant(other, "1", lambda factors: factors["server"] == _SERVER)
+    page = compare_page.write(_compared(other)).read_text()
+    top = " ".join(_Text(page).words.split())[:1500]
+    assert f"setting {_PLANTED} 0 1 all arms of {_SERVER} none" in top
+    assert "unchanged: F1-" in top, "the claims on its arms"
+
+
+def test_a_setting_of_some_arms_explains_no_claim_about_others(other: Path) -> None:
+    _plant(other, "1", lambda f: f["server"] == _SERVER and f["pool"] == "128M")
+    claim = _turn(other)
+    found = _compared(other)
+    [difference] = found.differences
+    assert difference.where.endswith("pool 128M")
+    assert [one.name for one in found.touching(_pair(found, claim, _SERVER))] == [_PLANTED]
+    elsewhere = next(
+        pair for pair in found.pairs
+        if pair.server == _SERVER
+        and all(side.get("pool") not in (None, "128M") for side in found.claims[pair.claim].sides)
+        and found.claims[pair.claim].sides
+    )  # fmt: skip
+    assert found.touching(elsewhere) == []
+    assert found.touching(_pair(found, claim, "mysql-5.6.24")) == []
+
+
+def _pair(found: Comparison, claim: str, server: str) -> Pair:
+    return next(p for p in found.pairs if (p.claim, p.server) == (claim, server))
+
+
+def test_the_same_report_twice_differs_in_nothing(other: Path) -> None:
+    found = _compared(other)
+    assert found.differences == []
+    assert found.changed == []
+    page = compare_page.write(found).read_text()
+    assert "Nothing that the reports record" in page
+    assert "has a series in both" in page
+
+
+def test_a_build_explains_claims_on_it_alone(other: Path) -> None:
+    body = manifest.read(other)
+    body["builds"][_SERVER]["sha256"] = "0" * 64
+    body["parameters"]["seed"] = 1
+    (other / "manifest.json").write_text(json.dumps(body))
+    found = _compared(other)
+    kinds = {
+        server: [one.kind for one in found.touching(_pair(found, "F2-warm-8v128M", server))]
+        for server in (_SERVER, "mysql-5.6.24")
+    }
+    assert kinds == {_SERVER: ["build", "parameter"], "mysql-5.6.24": ["parameter"]}
+
+
+def test_noise_alone_is_said_to_be_possible_where_intervals_overlap(other: Path) -> None:
+    claim = _turn(other)
+    assert "may be noise alone" in _explained(other, claim)
+    for low, high, says in ((1000.0, 2000.0, "lie apart"), (None, None, "no interval")):
+        verdicts = json.loads((other / "verdicts.json").read_text())
+        for verdict in verdicts:
+            if (verdict["claim"], verdict["server"]) == (claim, _SERVER):
+                verdict.update(low=low, high=high)
+        (other / "verdicts.json").write_text(json.dumps(verdicts))
+        assert says in _explained(other, claim)
+
+
+def _explained(other: Path, claim: str) -> str:
+    found = _compared(other)
+    return compare_page.explained(found, _pair(found, claim, _SERVER))
+
+
+def test_the_text_names_settings_too(other: Path) -> None:
+    _plant(other, "1", lambda factors: factors["server"] == _SERVER)
+    [line] = [line for line in compare.lines(_compared(other)) if _PLANTED in line]
+    assert line == (
+        f"Not the same beside what was measured: {_PLANTED} is 0 in the first, 1 then, on all arms "
+        f"of {_SERVER}."
+    )
+
+
+def test_series_of_the_arms_that_differ_are_drawn_over_each_other(other: Path) -> None:
+    claim = _turn(other)
+    found = _compared(other)
+    page = compare_page.write(found)
+    values = pd.read_csv(page.parent / "figures" / "by-second.csv")
+    assert set(values["report"]) == {reference(_STUDY).name, other.name}
+    assert 1 <= values["arm"].nunique() <= 12
+    sides = found.claims[claim].sides
+    expected = {
+        f"{_SERVER}: {arm_text(run)}"
+        for run in found.runs[0].runs
+        for side in sides
+        if run.factors["server"] == _SERVER and apart.is_side(apart.key_of(run.factors), side)
+    }
+    assert expected
+    assert expected <= set(values["arm"])
+    for _, line in values.groupby(["arm", "report"]):
+        assert line["median"].is_monotonic_increasing
+        assert line["median"].iloc[0] == 0
+    assert (values["least"] <= values["median"]).all()
+    assert (values["median"] <= values["greatest"]).all()
+    assert 'id="by-second"' in page.read_text()
+
+
+def test_the_two_recorded_reports_of_the_scan_are_explained() -> None:
+    kept = sorted(reference(_STUDY).parent.glob(f"*/{manifest.folders.MANIFEST_FILE}"))[:2]
+    found = compare.compare(*(path.parent for path in kept))
+    assert found.changed
+    assert not [one for one in found.differences if one.kind == "setting"]
+    for pair in found.changed:
+        assert {one.kind for one in found.touching(pair)} <= {"parameter", "code", "host", "build"}
+        assert pair.overlap is not None

@@ -1,0 +1,142 @@
+"""`--json` prints one document with the keys that docs/json.md names, and nothing else."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, Innolab, reference
+from pydantic import BaseModel
+from typer.testing import CliRunner
+
+from innolab import cli, studies
+from innolab.cli import documents
+from innolab.record.plan import Plan
+from innolab.report import verify
+from innolab.report.verify import Findings
+
+_BY_VERB: dict[str, type[BaseModel]] = {
+    "list": documents.Listed,
+    "doctor": documents.Doctor,
+    "plan": documents.Planned,
+    "verify": documents.Verified,
+    "compare": documents.Compared,
+}
+
+
+def _document(verb: str, *words: str) -> Any:
+    """Return what a verb prints, run in this process, checked against its model."""
+    done = CliRunner().invoke(cli.app, [verb, *words, "--json"], catch_exceptions=True)
+    body = json.loads(done.stdout)
+    _BY_VERB[verb].model_validate(body, strict=True, extra="forbid")
+    return body
+
+
+def _keys(body: Any) -> set[str]:
+    if isinstance(body, dict):
+        return set(body) | set().union(*map(_keys, body.values()))
+    return set().union(*map(_keys, body)) if isinstance(body, list) else set()
+
+
+def test_every_key_is_in_the_document_of_keys() -> None:
+    text = (ROOT / "docs" / "json.md").read_text()
+    for verb, model in _BY_VERB.items():
+        section = text[text.index(f"## {verb}\n") :].split("\n## ")[0]
+        named = set(re.findall(r"`([a-z_]+)(?:\[\])?`", section))
+        schema = model.model_json_schema()
+        parts = [schema, *schema.get("$defs", {}).values()]
+        keys = {key for part in parts for key in part["properties"]}
+        assert keys <= named, f"{verb}: {keys - named}"
+
+
+def test_studies_and_reports_are_listed() -> None:
+    body = _document("list")
+    assert [study["name"] for study in body["studies"]] == studies.names()
+    reports = [report for study in body["studies"] for report in study["reports"]]
+    name = f"multi-buffer-pool/{reference('multi-buffer-pool').name}"
+    assert {"name": name, "finished": True} in reports
+
+
+def test_a_doctor_says_whether_the_host_is_ready() -> None:
+    body = _document("doctor")
+    assert body["ready"] == all(f["result"] != "missing" for f in body["findings"])
+    assert {"memory", "disk"} <= {f["name"] for f in body["findings"]}
+
+
+def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A plan that was made once: no server needs to be installed.
+    recorded = Plan.read(reference("multi-buffer-pool"))
+    chosen = replace(recorded, unavailable={"mysql-8.0": "it is not packaged"})
+    monkeypatch.setattr("innolab.run.plan.prepare", lambda *_: chosen)
+    body = _document("plan", "multi-buffer-pool")
+    assert body["parameters"] == chosen.parameters
+    assert body["blocks_first"] <= body["blocks_in_time"] <= body["blocks_last"]
+    assert 0 < body["time"]["first_verdicts_s"] < body["time"]["most_s"]
+    assert body["trials"][0]["position"] == 0
+    assert {trial["block"] for trial in body["trials"]} == set(range(1, body["blocks_last"] + 1))
+    powers = [c["power_share"] for c in body["claims"] if c["power_share"] is not None]
+    assert powers
+    assert all(0 <= power <= 1 for power in powers)
+    assert body["not_run"] == {"mysql-8.0": "it is not packaged"}
+
+
+def test_a_report_that_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "verify", lambda *_, **__: Findings([], ["It is not signed."]))
+    body = _document("verify", str(reference("multi-buffer-pool")))
+    assert body["holds"] is True
+    assert body["faults"] == []
+    assert body["notes"] == ["It is not signed."]
+    assert body["limits"] == verify.LIMITS
+
+
+def test_a_report_that_does_not_hold_is_a_document_and_a_paragraph(
+    innolab: Innolab, tmp_path: Path
+) -> None:
+    report = tmp_path / "2026-02-14-1"
+    shutil.copytree(reference("multi-buffer-pool"), report)
+    (report / "verdicts.json").write_text("[]")
+    done = innolab("verify", str(report), "--json")
+    assert done.returncode == 1
+    body = json.loads(done.stdout)
+    assert body["holds"] is False
+    assert body["faults"] == ["verdicts.json: changed after the report was sealed"]
+    assert body["folder"] == str(report)
+    assert "does not hold: 1 fault" in done.stderr
+
+
+def test_bad_input_prints_no_document(innolab: Innolab) -> None:
+    done = innolab("compare", "a", "b", "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "There is no report 'a'" in done.stderr
+
+
+def test_a_comparison_has_ratios_and_verdicts_as_numbers(tmp_path: Path) -> None:
+    kept = reference("multi-buffer-pool")
+    other = tmp_path / "2026-02-14-1"
+    shutil.copytree(kept, other)
+    body = json.loads((other / "manifest.json").read_text())
+    body["hosts"][0]["kernel"] = "0.0.1"
+    (other / "manifest.json").write_text(json.dumps(body))
+    verdicts = json.loads((other / "verdicts.json").read_text())
+    turned = next(v for v in verdicts if v["verdict"] == "reproduced" and v["estimate"])
+    turned["verdict"] = "contradicted"
+    (other / "verdicts.json").write_text(json.dumps(verdicts))
+    found = _document("compare", str(kept), str(other))
+    assert {ratio["estimate"] for ratio in found["ratios"]} == {1.0}
+    [changed] = [pair for pair in found["verdicts"] if not pair["same"]]
+    assert changed["turned"] is True
+    assert changed["first"]["verdict"] == "reproduced"
+    assert changed["second"]["estimate"] == turned["estimate"]
+    [difference] = found["differences"]
+    assert changed["may_be_explained_by"] == [0]
+    assert (difference["kind"], difference["name"]) == ("host", "kernel")
+    assert not _keys(found) - _keys_of(documents.Compared)
+
+
+def _keys_of(model: type[BaseModel]) -> set[str]:
+    schema = model.model_json_schema()
+    return {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
