@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from innolab.base.errors import InnolabError, InputError
+from innolab.cli.options import ClaimName
 
 
 def reproduce(
-    claim: Annotated[str, typer.Argument(metavar="CLAIM", help="Its id, as on a report's page.")],
+    claim: ClaimName,
     server: Annotated[
         str | None, typer.Option(metavar="BUILD", help="One server alone; else all that have it.")
     ] = None,

@@ -198,7 +198,9 @@ def page(
         exclude_anchor_links=True,
     )
     exporter.register_filter("fit", markup.fit)
-    first, rest = lead.lifted(notebook, study.title, study.question, verdicts)
+    first, rest = lead.lifted(
+        notebook, language.text(study.title), language.text(study.question), verdicts
+    )
     facts = {
         "lead": first,
         "language": language.chosen(),

@@ -132,7 +132,7 @@ class Cell:
             return
         said = f"{self._done} of {self._total} runs are recorded."
         if self._done < self._total or not self._total:
-            said += " The same cell goes on from here."
+            said += " The same cell resumes from here."
         self._display(said, f"<p>{html.escape(said)}</p>")
 
     def _show(self) -> None:
