@@ -53,7 +53,7 @@ def test_a_cell_has_one_bar_with_count_and_time_left(handle: _Handle) -> None:
     assert "value=" not in bundles[0]["text/html"], "how many there are is not known yet"
     assert '<progress value="1" max="8"' in bundles[2]["text/html"]
     assert "&lt;b&gt;" in bundles[2]["text/html"]
-    assert plain[4] == "1 of 8 runs are recorded. The same cell goes on from here."
+    assert plain[4] == "1 of 8 runs are recorded. The same cell resumes from here."
 
 
 def test_a_cell_that_is_done_says_so(handle: _Handle) -> None:

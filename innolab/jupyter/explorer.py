@@ -27,7 +27,7 @@ def explore(study: str | None = None, report: str | None = None) -> widgets.VBox
 
     Parameters
     ----------
-    study, report : what it begins with, as `more-memory` and `2026-11-22-3`; the newest report of
+    study, report : what it begins with, as `more-memory` and `2026-11-23-2`; the newest report of
         the first study that has one where they are left out
 
     Raises
