@@ -52,7 +52,7 @@ def report() -> Path:
 
 @pytest.fixture(scope="session")
 def made(report: Path, innolab: Innolab, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A kit as the command makes it, of everything; the only one that executes a notebook."""
+    """A kit as the command makes it, of everything."""
     folder = tmp_path_factory.mktemp("kit") / "for my post"
     done = innolab("figure", str(report), NAME, "--to", str(folder), "--font", FONT, "--json")
     assert done.returncode == 0, done.stderr
@@ -418,6 +418,22 @@ def test_an_unknown_figure_is_refused_with_those_there_are(
     assert done.returncode == 2
     assert "passes" in done.stderr and "instances" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_speaks_another_language_with_the_same_values(
+    innolab: Innolab, report: Path, tmp_path: Path
+) -> None:
+    words = ("figure", str(report), NAME, "--width", "post", "--light", "--format", "svg")
+    done = innolab(*words, "--to", str(tmp_path / "kit"), "--language", "ko")
+    assert done.returncode == 0, done.stderr
+    assert re.search("[가-힣]", (tmp_path / "kit" / "caption.txt").read_text())
+    assert "NanumGothic" in (tmp_path / "kit" / f"{NAME}-post.svg").read_text()
+    values = (tmp_path / "kit" / f"{NAME}.csv").read_text()
+    assert values == (report / "figures" / f"{NAME}.csv").read_text()
+    done = innolab(*words, "--to", str(tmp_path / "other"), "--language", "fr")
+    assert done.returncode == 2
+    assert "en, ko" in done.stderr
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_folder_that_is_there_is_not_overwritten(report: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def figure(
     light: Annotated[bool, typer.Option("--light", help="Light alone.")] = False,
     dark: Annotated[bool, typer.Option("--dark", help="Dark alone.")] = False,
     format: Annotated[str | None, typer.Option(help="svg, png, pdf; else all.")] = None,
+    language: Annotated[str | None, typer.Option(help="en or ko; else that of the report.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files of a folder that is there.")
     ] = False,
@@ -58,7 +59,7 @@ def figure(
     tones = [False] * light + [True] * dark
     wanted = styles.style(width, font, font_size, tones, format, style)
     folder = (to or Path(f"{name}-kit")).absolute()
-    made = kit.make(source, name, wanted, folder, overwrite=overwrite)
+    made = kit.make(source, name, wanted, folder, overwrite=overwrite, spoken=language)
     if as_json:
         print(json.dumps({"folder": str(folder), "files": [p.name for p in made]}, indent=1))
         return

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jinja2
 
 from innolab import studies
-from innolab.base import files, parsing
+from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
 from innolab.record.plan import Plan
@@ -62,18 +62,25 @@ def listed(report: Path) -> dict[str, str]:
 
 
 def make(
-    report: Path, name: str, style: Style, folder: Path, *, overwrite: bool = False
+    report: Path,
+    name: str,
+    style: Style,
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    spoken: str | None = None,
 ) -> list[Path]:
     """Write the kit of a report's figure into a folder, and return its files.
 
     Parameters
     ----------
     overwrite : whether files in a folder that is there already may be replaced; others stay
+    spoken : the language of the figure's words; else that of the report
 
     Raises
     ------
     InputError
-        Where there is no such figure, or the folder may not be written; nothing was.
+        Where there is no such figure or language, or the folder may not be written; nothing was.
     InnolabError
         Where today's study cannot draw the figure as the report has it.
     """
@@ -83,19 +90,29 @@ def make(
     _check_seal(report, body)
     plan = Plan.read(report)
     study = studies.find(plan.study)
+    if spoken:
+        plan = study.asking(plan, {"language": spoken})
     with tempfile.TemporaryDirectory(prefix="innolab-figure-") as place:
         made = Path(place) / "kit"
         made.mkdir()
-        _write(report, name, style, body, study, made)
+        with language.speaking(plan.parameters.get("language", language.ENGLISH)):
+            _write(report, name, style, body, study, plan, made)
         return _move(made, folder)
 
 
 def _write(
-    report: Path, name: str, style: Style, body: dict[str, Any], study: Study, made: Path
+    report: Path,
+    name: str,
+    style: Style,
+    body: dict[str, Any],
+    study: Study,
+    plan: Plan,
+    made: Path,
 ) -> None:
     copy = made.parent / str(body["version"])
     copy.mkdir()
     folders.copy_recorded(report, copy)
+    plan.write(copy)
     cited = citation.of_report(body, study.title)
     try:
         with recompute.drawn(study, copy, name) as drawn:
@@ -112,7 +129,7 @@ def _write(
             f"with its values. Or make a new report of the same runs: innolab render {cited.report}"
         ) from None
     (made / f"{name}.csv").write_text(values)
-    fields = columns.columns(drawn.values, study, study.check(Plan.read(report).parameters))
+    fields = columns.columns(drawn.values, study, study.check(plan.parameters))
     _write_words(drawn, fields, drawings, cited, made)
 
 
