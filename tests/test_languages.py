@@ -148,7 +148,7 @@ def test_what_checks_found_is_recognised(path: Path) -> None:
 
 # Words of figures and headings that are names: of levels, columns of settings, builds and claims.
 _NAMES = re.compile(
-    r"(mysql|mysqld|sysbench|loose|innodb|fio|USE|iodrive|fusionio|FusionIO|cap|x25|s3|slc)\b.*"
+    r"(mysql|mysqld|sysbench|loose|innodb|fio|USE|iodrive|fusionio|FusionIO|cap|x25|s3|slc|vertex)\b.*"
     r"|\d x .*|v FROM .*|raid\d.*|\d+k-timed|shop\..*|.*(read_only|read_write).*|[A-H]\d+.*"
     r"|.*\$.*|spec sha256"
 )
