@@ -17,9 +17,10 @@ from conftest import Innolab, reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from innolab import cli, studies
+from innolab import studies
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
+from innolab.cli.given import parameters_of
 from innolab.hosts import inventory, machine, playbooks
 from innolab.record import journal, runlog
 from innolab.record.plan import PLAN_FILE, Plan
@@ -354,7 +355,7 @@ def test_a_hostile_parameter_is_explained(name: str, parameter: str, text: str) 
     study = studies.find(name)
 
     def read() -> None:
-        study.check(cli._parameters(study, "quick", [f"{parameter}={text}"]))
+        study.check(parameters_of(study, "quick", [f"{parameter}={text}"]))
 
     _explained(read)
 

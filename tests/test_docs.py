@@ -54,7 +54,8 @@ class Shell:
 
     def run(self, line: str) -> subprocess.CompletedProcess[str]:
         """Run a line in bash, after the lines before it that count."""
-        script = "\n".join(["set -e", *self.before, line])
+        # The last command is not bash's own process, which completion asks for its name.
+        script = "\n".join(["set -e", *self.before, line, ":"])
         return subprocess.run(
             ["bash", "-c", script],
             cwd=self.place,

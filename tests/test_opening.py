@@ -67,7 +67,7 @@ def test_opening_shows_the_report_of_these_parameters_and_writes_nothing(
     source = reference(_NAME)
     before = reports(v2026_01_01_1=source, v2026_01_02_1=source)
     effort = Plan.read(source).parameters["effort"]
-    book = notebook.open_study(_NAME, {"effort": effort, "unrelated": 1})
+    book = notebook.open_study(_NAME, {"effort": effort})
     runs = book.measure()
     assert len(runs)
     assert book.verdicts().found

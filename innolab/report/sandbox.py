@@ -183,9 +183,9 @@ def _parents(path: str) -> list[str]:
 
 
 def _needed_by_python() -> list[Path]:
-    """Return the folders of this Python, of innolab, and of a bubblewrap that set-up unpacked."""
+    """Return where this Python, innolab, and a bubblewrap that set-up unpacked have their files."""
     found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]]
-    found += [places.PACKAGE, places.own("notebooks"), places.own("data")]
+    found += [places.PACKAGE, *map(places.own, ("notebooks", "data", "CITATION.cff"))]
     unpacked = machine.cache_folder() / "tools"
     if Path(_bubblewrap()).is_relative_to(unpacked):
         found += [unpacked / "bin", unpacked / "prefix-bubblewrap"]
@@ -195,7 +195,7 @@ def _needed_by_python() -> list[Path]:
             f"Python lies in {refused[0]}, with all that your home holds, so a stranger's notebook "
             "would see it. Set innolab up in a folder of its own. Nothing was executed."
         )
-    found = [path for path in dict.fromkeys(found) if path.is_dir() and path.parts[1] != "usr"]
+    found = [path for path in dict.fromkeys(found) if path.exists() and path.parts[1] != "usr"]
     # Of an installed innolab all lies in Python's own folder.
     return [path for path in found if not any(outer in path.parents for outer in found)]
 
