@@ -166,7 +166,10 @@ def _measured(verdict: Mapping[str, Any]) -> str:
         "..." if verdict[name] is None else number(verdict[name])
         for name in ("estimate", "low", "high")
     )
-    return f"{verdict['verdict']} {middle} ({low} to {high}), n = {verdict['n']}"
+    # A largest value, as a number of pages, has no interval.
+    has_interval = verdict["low"] is not None or verdict["high"] is not None
+    between = f" ({low} to {high})" if has_interval else ""
+    return f"{verdict['verdict']} {middle}{between}, n = {verdict['n']}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
