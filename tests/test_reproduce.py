@@ -393,6 +393,25 @@ def test_a_time_that_was_given_cuts_the_last_block(study: Study, prepared: None)
     assert _estimate(study, "F1-disk-8v1-host", short).last == int(300 / (2 * 3 * 11.0))
 
 
+def test_what_waits_for_processors_counts_by_their_speed(
+    study: Study, prepared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed = {"cpu_ops_per_s": 100.0, "memory_bytes_per_s": 1.0}
+    stages = {"memory": 3.0, "start/stop": 1.0, "measured passes": 5.0, "probing": 1.0}
+    reference = _made_reference(study, probe=probed, time_s=stages)
+    monkeypatch.setattr(resources.probe, "cpu_ops_per_s", lambda: 200.0)
+    assert resources.speed(reference) == 2
+    assert resources.speed(_made_reference(study, probe={"cpu_ops_per_s": 9.0})) == 1, "of a shell"
+    [claim] = [one for one in study.claims() if one.id == "F1-disk-8v1-host"]
+    chosen = planning.only(study, reference.plan, claim)
+    same, twice = (
+        resources.estimate(study, chosen, reference, {}, faster) for faster in (1.0, 2.0)
+    )
+    trials = 6 * 3 * 2
+    # Half of four seconds: passes and probes take what they took.
+    assert same.expected_s - twice.expected_s == pytest.approx(trials * 2.0)
+
+
 def test_data_that_are_not_here_are_counted_or_said(
     study: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

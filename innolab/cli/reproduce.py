@@ -42,7 +42,8 @@ def reproduce(
     reference, seal = _reference(study, report)
     chosen = reproduction.planned(study, found, reference, server)
     judged = reproduction.verdicts(study, found, reference.plan, reference.runs)
-    estimate = resources.estimate(study, chosen, reference, judged)
+    faster = resources.speed(reference)
+    estimate = resources.estimate(study, chosen, reference, judged, faster)
     body: dict[str, Any] = {
         "schema": 1,
         "study": study.name,

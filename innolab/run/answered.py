@@ -25,6 +25,7 @@ def expected(found: Estimate) -> dict[str, Any]:
         "least_s": round(found.least_s, 1),
         "most_s": round(found.most_s, 1),
         "before_s": round(found.before_s, 1),
+        "speed_ratio": round(found.speed, 2),
         "blocks": found.blocks,
         "unbuilt": found.unbuilt,
         "dataset_s": found.dataset_s and round(found.dataset_s, 1),
@@ -95,7 +96,7 @@ def plan_lines(claim: Claim, chosen: Plan, found: Estimate, reference: Earlier) 
 
 def _takes(found: Estimate) -> list[str]:
     """Return the time, memory and disk of an estimate, a sentence or two each."""
-    said = f"As on the reference's host, it takes about {about(found.expected_s)}"
+    said = f"It takes about {about(found.expected_s)}"
     if found.first != found.last:
         needed = sorted(set(found.blocks.values()))
         after = f"{needed[0]}" if len(needed) == 1 else f"{needed[0]} to {needed[-1]}"
@@ -108,7 +109,10 @@ def _takes(found: Estimate) -> list[str]:
             f" if it needs {after} blocks ({why}), {about(found.least_s)} at least and "
             f"{about(found.most_s)} at most"
         )
-    lines = [f"{said}; {about(found.before_s)} of it before the first trial."]
+    lines = [
+        f"{said}; {about(found.before_s)} of it before the first trial. This host's processors do "
+        f"{number(found.speed)} times the work that the reference's did."
+    ]
     if found.unbuilt and found.dataset_s is None:
         lines.append(
             f"The data of {' and '.join(found.unbuilt)} are made first, of which the reference "

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from innolab.analysis.findings import DECIDED
 from innolab.analysis.verdicts import Verdict
 from innolab.base.errors import InputError
-from innolab.hosts import machine
+from innolab.hosts import machine, probe
 from innolab.loads.trial import OVERHEAD_BYTES
 from innolab.mysql import builds, datasets
 from innolab.record.plan import Plan
@@ -28,6 +28,8 @@ from innolab.studies.study import Study, Trial
 # Making emulated disks takes seconds; a record's first set-up may have installed everything too.
 _MOST_SET_UP_S = 20.0
 _MEMORY = "memory"
+# What waits for processors alone. Windows wait for the clock, scans and loads for their device too.
+_WORK = ("cloning", "eviction", "memory", "start/stop")
 
 
 class Amount(NamedTuple):
@@ -53,6 +55,7 @@ class Estimate(NamedTuple):
     disk : of datasets, copies and what is emulated on the disk
     left_open : servers on which the reference did not decide it, so that all blocks are expected
     strange_arms : of how many arms the reference has no complete run; they count as the mean
+    speed : how many times the work of the reference's processors those of this host do
     """
 
     expected_s: float
@@ -68,16 +71,32 @@ class Estimate(NamedTuple):
     memory: Amount
     disk: Amount
     strange_arms: int
+    speed: float
+
+
+def speed(reference: Earlier) -> float:
+    """Return how many times the work of a reference's processors those of this host do now.
+
+    1 where the reference does not say it, or says it of a host over ssh, whose probe is another.
+    """
+    probes = (run.conditions.get("probe", {}) for run in reference.runs.runs)
+    known = [one["cpu_ops_per_s"] for one in probes if "memory_bytes_per_s" in one]
+    return probe.cpu_ops_per_s() / statistics.median(known) if known else 1.0
 
 
 def estimate(
-    study: Study, chosen: Plan, reference: Earlier, judged: Mapping[str, Verdict]
+    study: Study,
+    chosen: Plan,
+    reference: Earlier,
+    judged: Mapping[str, Verdict],
+    speed: float = 1.0,
 ) -> Estimate:
     """Return what a plan of some arms takes here, by the record of a report that has them.
 
     Parameters
     ----------
     judged : the reference's verdicts by server
+    speed : as `speed` returns it
 
     Raises
     ------
@@ -85,7 +104,7 @@ def estimate(
         Where the reference has no complete run.
     """
     parameters = study.check(chosen.parameters)
-    pace = Pace(study, reference.runs.runs, reference.name)
+    pace = Pace(study, reference.runs.runs, reference.name, speed)
     block = [trial for trial in study.planned(chosen) if trial.block == 0]
     looks = chosen.blocks or study.looks(parameters)
     last = looks.last
@@ -118,6 +137,7 @@ def estimate(
         memory=_memory(study, chosen, reference),
         disk=_disk(study, chosen, reference),
         strange_arms=len({_arm(trial) for trial in block} - pace.arms.keys()),
+        speed=speed,
     )
 
 
@@ -131,6 +151,7 @@ class Pace:
     Parameters
     ----------
     report : what the runs are of
+    speed : how much faster what waits for processors is here
 
     Attributes
     ----------
@@ -143,13 +164,15 @@ class Pace:
         Where none is complete.
     """
 
-    def __init__(self, study: Study, runs: Sequence[Run], report: str) -> None:
+    def __init__(self, study: Study, runs: Sequence[Run], report: str, speed: float = 1.0) -> None:
         self._plot = study.whole_plot
         ordered = sorted(runs, key=lambda run: run.started_at)
         by_arm: dict[str, list[float]] = defaultdict(list)
         for run in ordered:
             if run.status == "complete":
-                by_arm[trial_key(0, run.factors)].append(_between(run.started_at, run.ended_at))
+                work_s = sum(run.conditions["time_s"].get(stage, 0.0) for stage in _WORK)
+                took_s = _between(run.started_at, run.ended_at)
+                by_arm[trial_key(0, run.factors)].append(took_s - work_s * (1 - 1 / speed))
         if not by_arm:
             raise InputError(f"{report} has no complete run, by which nothing can be estimated.")
         self.arms = {arm: statistics.fmean(times) for arm, times in by_arm.items()}
