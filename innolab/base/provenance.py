@@ -7,9 +7,6 @@ from typing import Any
 from innolab import __version__
 from innolab.base import places
 
-# The folder of the project's own files, in a clone or from a wheel.
-ROOT = places.own()
-
 
 def own_facts() -> dict[str, Any]:
     """Return which innolab this is: version, commit, and whether files differ from the commit.
