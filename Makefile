@@ -1,6 +1,8 @@
 # What a user types. Every target sets up what it needs on first use.
 STUDY ?= multi-buffer-pool
 SCALE ?= quick
+# How many tests run side by side.
+WORKERS ?= 2
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +16,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate texts lock clean
+.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate spreads texts lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -31,14 +33,20 @@ reports: setup  ## run every study that this host can run, and say of the rest w
 	    $(BIN)/innolab run $$study --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT)) || [ $$? = 2 ] || failed=1; done; \
 	$(BIN)/innolab index; exit $${failed:-0}
 
+# Tests side by side, then one by one those that measure; $(1) narrows both.
+define both_parts
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone$(1)" || failed=1; \
+	$(BIN)/python -m pytest -m "alone$(1)" || failed=1; exit $${failed:-0}
+endef
+
 test: setup lint  ## the tests that decide most, on real servers
-	@$(BIN)/python -m pytest -m "not thorough and not lab"
+	$(call both_parts, and not thorough and not lab)
 
 test-lab: setup  ## the tests of the lab that decide most: raised, refusals, taken down
 	@$(BIN)/python -m pytest -m "lab and not thorough"
 
 test-all: setup lint  ## every test: each kill and refusal, the whole lab
-	@$(BIN)/python -m pytest
+	$(call both_parts)
 
 lint: $(VENV)/.ready  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -62,7 +70,11 @@ bench: setup  ## measure innolab itself, as ratios taken side by side
 
 evaluate: setup  ## do our intervals hold? simulated, then the same arm twice on real servers (root)
 	@$(BIN)/python -m benchmarks.error_rates
+	@$(BIN)/python -m benchmarks.pooling_rates
 	@$(BIN)/python -m benchmarks.evaluation
+
+spreads: $(VENV)/.ready  ## write data/spreads.csv: by how much restarts differ in our own reports
+	@$(BIN)/python -m benchmarks.spreads
 
 texts: $(VENV)/.ready  ## bring data/languages up to what notebooks, claims and pages say
 	@PYTHONPATH=tests $(BIN)/python tests/texts.py

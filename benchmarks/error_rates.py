@@ -1,6 +1,6 @@
 """How often are intervals and verdicts wrong? `make evaluate`: simulated blocks, no server.
 
-Six kinds of noise, among them runs of one arm that are slowed from outside, which a mean follows.
+Eight kinds of noise, among them runs of one arm that are slowed from outside, which a mean follows.
 Exit status 1 where an interval or a plan of looks breaks its promise by more than chance explains.
 """
 
@@ -82,6 +82,16 @@ def slowed(share: float, factor: float) -> Noise:
     return noise
 
 
+def flipping(share: float, factor: float) -> Noise:
+    """Return noise of a machine that is slower by a factor before a share of all runs."""
+
+    def noise(draw: np.random.Generator, blocks: int) -> np.ndarray:
+        of, to = (draw.random((SAMPLES, blocks)) < share for _ in range(2))
+        return normal(draw, blocks) - of * math.log(factor) + to * math.log(factor)
+
+    return noise
+
+
 def recorded(residuals: np.ndarray) -> Noise:
     """Return the noise of recorded runs, drawn with replacement."""
 
@@ -118,6 +128,8 @@ def models() -> dict[str, Noise]:
         "normal noise of 7 %": normal,
         "drift inside blocks": drifting,
         "outliers in both arms": outliers,
+        "both arms: 33 % at 1/1.6": flipping(1 / 3, 1.6),
+        "both arms: 50 % at 1/2": flipping(1 / 2, 2),
         "recorded runs": recorded(residuals()),
         "one arm: 20 % at 1/2": slowed(0.2, 2),
         "one arm: 30 % at 1/4": slowed(0.3, 4),

@@ -24,13 +24,14 @@ from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import figures, folders, lettering, recorded, shown
+from innolab.report.agreement import agreement
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
 from innolab.report.figures import plotted as plotted
 from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
-from innolab.report.shown import Alert, Prose, Table, Verdicts
+from innolab.report.shown import Alert, Prose, Table, Tables, Verdicts
 from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure, replaying
 from innolab.run.plan import prepare
@@ -232,9 +233,15 @@ class Book:
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.variables)
 
-    def host(self) -> Table:
-        """Return the facts of the host that the servers ran on, as recorded with the first run."""
+    def host(self) -> Table | Tables:
+        """Return the facts of the host that the servers ran on.
+
+        Of a fleet the facts of each host, and how far the hosts agree on each claim.
+        """
         runs = self.runs.runs
+        if any(run.member for run in runs):
+            found = judging.verdicts(self.study, self.plan, self.runs)
+            return Tables(recorded.hosts(runs), agreement(self.study, self.runs, found))
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
         return recorded.host(

@@ -9,15 +9,27 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from innolab.analysis.stats import LEVEL, Interval
+
+if TYPE_CHECKING:  # A witness imports this, and has to be there soon.
+    from innolab.analysis.evidence import Evidence, Finding
 
 # An attempt whose end nobody knows may be there later: that is no loss and no error.
 End = Literal["ok", "failed", "unknown"]
 Event = End | Literal["begin"]
 BEGIN: Literal["begin"] = "begin"
 _ENDS: dict[str, End] = {"ok": "ok", "failed": "failed", "unknown": "unknown"}
+METRICS = {
+    "acknowledged": "commits",
+    "lost": "commits",
+    "lost_after": "commits",
+    "unknown_present": "commits",
+    "refused_present": "commits",
+    "gap_s": "s",
+}
+_SHOWN = 5
 
 
 class Attempt(NamedTuple):
@@ -122,6 +134,70 @@ def fate(history: Sequence[Attempt], present: Collection[int]) -> Fate:
         failed_present=[one.id for one in by_end["failed"] if one.id in there],
         gap_s=max(gaps, default=0.0),
     )
+
+
+class Parted(NamedTuple):
+    """What became of attempts before a fault and after it, and of all of them.
+
+    Where two servers took writes meanwhile, the work of one is gone: what was acknowledged before
+    the fault has to be at the server that took over, what came later at the one that clients end
+    with.
+
+    Attributes
+    ----------
+    before : those that had begun by the fault, at the server that took over
+    after, whole : the later ones, and all, at the server that clients end with
+    unknown : how many of all had an end that nobody knows
+    """
+
+    before: Fate
+    after: Fate
+    whole: Fate
+    unknown: int
+
+    def metrics(self) -> dict[str, float]:
+        """Return METRICS."""
+        return {
+            "acknowledged": self.before.acknowledged,
+            "lost": len(self.before.lost),
+            "lost_after": len(self.after.lost),
+            "unknown_present": self.whole.unknown_present,
+            "refused_present": len(self.whole.failed_present),
+            "gap_s": self.whole.gap_s,
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a record says beside the metrics: the first rows that were lost."""
+        lost, later = self.before.lost[:_SHOWN], self.after.lost[:_SHOWN]
+        return {"first_lost": lost, "first_lost_after": later, "unknown": self.unknown}
+
+
+def parted(
+    history: Sequence[Attempt], moment_s: float, first: Collection[int], last: Collection[int]
+) -> Parted:
+    """Return what became of attempts around a fault.
+
+    Parameters
+    ----------
+    moment_s : of the fault, by the clock of the witness
+    first, last : the ids at the server that took over, and at the one that clients end with
+
+    >>> log = ["0.0 1 begin", "0.1 1 ok", "0.5 2 begin", "0.6 2 ok", "2.0 3 begin", "2.1 3 ok"]
+    >>> found = parted(attempts(log), 1.0, first={1}, last={1, 2})
+    >>> found.before.lost, found.after.lost, found.whole.lost
+    ([2], [3], [3])
+    """
+    before, after = split(history, moment_s)
+    unknown = sum(one.end == "unknown" for one in history)
+    return Parted(fate(before, first), fate(after, last), fate(history, last), unknown)
+
+
+def as_told(evidence: "Evidence") -> "Finding":
+    """Prevents a witness that is wrong about what it was told from passing for a loss."""
+    refused = [row["refused_present"] for row in evidence.observations if "refused_present" in row]
+    if any(refused):
+        return "invalid", f"{sum(refused)} rows are there that a server had refused"
+    return "ok", "no row is there that a server had refused"
 
 
 def share(hits: int, of: int, level: float = LEVEL) -> Interval:

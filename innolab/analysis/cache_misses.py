@@ -170,7 +170,7 @@ def miss_ratio(distribution: str, x_ratio: float, pages: int, rows: int) -> floa
     Notes
     -----
     Accesses are taken as independent. InnoDB's list is not plain LRU: new pages enter it at 5/8;
-    tests/test_models.py says by how much it differs.
+    tests/test_models.py says by how much it differs, and `buffer_pool` models the list itself.
 
     >>> miss_ratio("uniform", 0.25, 100, 1000)
     0.75
@@ -180,18 +180,40 @@ def miss_ratio(distribution: str, x_ratio: float, pages: int, rows: int) -> floa
     chances = popularity(distribution, pages, rows)
     if x_ratio == 0 or x_ratio >= 1 or distribution == "uniform":
         return max(0.0, 1.0 - x_ratio)
-    size = x_ratio * pages
+    time = stay(chances, np.ones(pages), x_ratio * pages)
+    if math.isinf(time):
+        return 0.0
+    return float((chances * np.exp(-chances * time)).sum())
+
+
+def stay(rates: np.ndarray, pages: np.ndarray, size: float) -> float:
+    """Return how long a least-recently-used cache keeps a page that nobody asks for: Che's T.
+
+    Parameters
+    ----------
+    rates : array of float, shape (n,), accesses of one page of each class in a unit of time
+    pages : array of float, shape (n,), how many pages each class has
+    size : pages that the cache holds, more than 0
+
+    Returns
+    -------
+    float
+        In the unit of time of `rates`; infinity where the cache holds all that is ever asked for.
+
+    References
+    ----------
+    As `miss_ratio`.
+    """
     # Imported here: every command of the study would wait a second for it.
     from scipy.optimize import brentq
 
     def excess(log_t: float) -> float:
-        return float(-np.expm1(-chances * math.exp(log_t)).sum()) - size
+        return float(-(pages * np.expm1(-rates * math.exp(log_t))).sum()) - size
 
-    # 1 - exp(-p T) <= p T, so the pages inside are at most T and the root is not below the size.
-    low = high = math.log(size)
+    # 1 - exp(-r T) <= r T, so the pages inside are at most T times all rates.
+    low = high = math.log(size / float((pages * rates).sum()))
     while excess(high) < 0:
         if high >= _LOG_T_MAX:
-            return 0.0
+            return math.inf
         low, high = high, min(high + 5, _LOG_T_MAX)
-    log_t = brentq(excess, low, high) if high > low else high
-    return float((chances * np.exp(-chances * math.exp(log_t))).sum())
+    return math.exp(brentq(excess, low, high) if high > low else high)

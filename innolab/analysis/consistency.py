@@ -49,6 +49,8 @@ _BUILDS = places.own("data", "builds.csv")
 _LONGEST_PAUSE = datetime.timedelta(days=1)
 # Clocks are read at both ends of a run, and its stages are rounded.
 _CLOCK_S = 1.5
+# What a fleet accepts of its hosts' clocks, and the way to them.
+_CLOCKS_APART = datetime.timedelta(seconds=5)
 # The kernel itself says that its count of waiting may decrease (proc(5)): a task that waited moves
 # to another processor. Seen: up to 0.08 s.
 _MAY_FALL_S = {"host_iowait_s": 0.5}
@@ -73,28 +75,38 @@ def known_builds() -> dict[str, Known]:
 
 
 def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
-    """Return runs that end before they begin, overlap, or do not lie in their session."""
+    """Return runs that end before they begin, overlap on a host, or do not lie in their session."""
     found = []
-    last: datetime.datetime | None = None
+    # When each host was done, and all of them.
+    last: dict[str, datetime.datetime] = {}
+    latest: datetime.datetime | None = None
     for session, runs in sessions:
         if session is not None:
-            if last is not None and session.began_at < last:
+            if latest is not None and session.began_at < latest:
                 found.append("a session begins before the one before it has ended")
-            last = session.began_at
+            last, latest = {}, session.began_at
+        start = latest
         for run in runs:
             began, ended = _moment(run.started_at), _moment(run.ended_at)
+            before = last.get(run.member, start)
             name = f"trial {run.trial}"
             if ended < began:
                 found.append(f"{name} ends before it begins")
-            elif last is not None and began < last:
+            elif before is not None and began < before - _apart(run):
                 found.append(f"{name} begins before what comes before it has ended")
-            elif last is not None and began - last > _LONGEST_PAUSE:
-                found.append(f"{name} begins {began - last} after what comes before it")
+            elif before is not None and began - before > _LONGEST_PAUSE:
+                found.append(f"{name} begins {began - before} after what comes before it")
             found += _too_short(run, (ended - began).total_seconds(), name)
-            last = ended
-    if last is not None and sealed_at is not None and _moment(sealed_at) < last:
+            last[run.member] = ended
+            latest = ended if latest is None else max(latest, ended)
+    if latest is not None and sealed_at is not None and _moment(sealed_at) < latest:
         found.append("the last trial ends after the report was sealed")
     return found
+
+
+def _apart(run: Run) -> datetime.timedelta:
+    """Return by how much the clock of a run's host may differ from that of its session."""
+    return _CLOCKS_APART if run.member else datetime.timedelta()
 
 
 def _too_short(run: Run, took_s: float, name: str) -> list[str]:
@@ -115,9 +127,9 @@ def hosts(sessions: Sessions) -> list[str]:
     """Return devices whose host changed within a session."""
     found = []
     for _, runs in sessions:
-        seen: dict[str, Any] = {}
+        seen: dict[tuple[str, str], Any] = {}
         for run in runs:
-            device = str(run.factors.get("device"))
+            device = run.member, str(run.factors.get("device"))
             known = seen.setdefault(device, run.conditions["host"])
             if changed := _differing(known, run.conditions["host"]):
                 found.append(
@@ -127,15 +139,29 @@ def hosts(sessions: Sessions) -> list[str]:
     return found
 
 
+def members(runs: Sequence[Run]) -> list[str]:
+    """Return blocks that more than one host measured: ratios are taken inside a block."""
+    of: dict[int, set[str]] = {}
+    for run in runs:
+        of.setdefault(run.block, set()).add(run.member)
+    return [f"block {n + 1} is of {len(names)} hosts" for n, names in of.items() if len(names) > 1]
+
+
 def predecessors(sessions: Sessions) -> list[str]:
-    """Return runs that name another trial before them than ran before them in their session."""
+    """Return runs that name another trial before them than ran before them in their session.
+
+    The host of a fleet begins each block anew.
+    """
     found = []
     for _, runs in sessions:
-        before: Any = None
+        before: Run | None = None
         for run in runs:
-            if run.conditions.get("predecessor", before) != before:
+            if before and run.member and run.block != before.block:
+                before = None
+            factors = before.factors if before else None
+            if run.conditions.get("predecessor", factors) != factors:
                 found.append(f"trial {run.trial}: its predecessor is not the trial before it")
-            before = run.factors
+            before = run
     return found
 
 

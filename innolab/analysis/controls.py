@@ -29,11 +29,10 @@ _LEAST, _MOST = 1.15, {"disk_reads_per_s": 2.0}
 _MOST_USUAL = 1.3
 # Fewer probes have no middle half to speak of.
 _LEAST_PROBES = 5
-# Of disturbed runs in one arm, from which on intervals no longer hold their level: measured at
-# 20 % (see make evaluate), so half of it.
-_SHARE_OUT = 0.10
 # Two may be a moment of chance; each has its note.
 _LEAST_OUT = 3
+# The chance at which disturbances fall on one of all arms so unevenly by the draw of their order.
+_UNEVEN_CHANCE = 0.01
 # A block, by the whole interval of a line's slope. Over three blocks it is a "tenth" that is due to
 # the hour; less cancels where arms are compared inside each block.
 _DRIFT, _DRIFT_BLOCKS = 0.03, 3
@@ -74,8 +73,8 @@ def controls(
 def probe_faults(runs: RunSet) -> Found:
     """Return the trials before which the machine was faster or slower than before the others.
 
-    And whether it became so from block to block. Each probe is compared with those of the same
-    host, a disk's with those of the same device.
+    And whether that fell on some arms more than on others, or came from block to block. Each probe
+    is compared with those of the same host, a disk's with those of the same device.
     """
     blocks = len({run.block for run in runs.runs})
     ordered = sorted(runs.runs, key=lambda run: run.trial)
@@ -83,7 +82,7 @@ def probe_faults(runs: RunSet) -> Found:
     for place, run in enumerate(ordered):
         for name, value in run.conditions.get("probe", {}).items():
             if value > 0:
-                probed = _Probed(run.trial, place * blocks / len(ordered), value)
+                probed = _Probed(run, place * blocks / len(ordered), value)
                 groups[name, *_place(run, name)].append(probed)
     found = [_of_group(name, device, group) for (name, device, _), group in groups.items()]
     return _together(found)
@@ -92,7 +91,7 @@ def probe_faults(runs: RunSet) -> Found:
 class _Probed(NamedTuple):
     """A probe before a trial; moments count in blocks."""
 
-    trial: int
+    run: Run
     moment: float
     value: float
 
@@ -109,16 +108,59 @@ def _of_group(name: str, device: str, probes: Sequence[_Probed]) -> Found:
         says = f"the machine drifted: {of} changed by {slope.estimate:+.1%} a block"
         failed.append(FailedControl(says, at=at))
     low, high = probe_range(name, [probed.value for probed in probes])
-    out = [probed.trial for probed in probes if not low <= probed.value <= high]
+    out = [probed.run for probed in probes if not low <= probed.value <= high]
     if out:
+        trials = [run.trial for run in out]
         says = (
             f"{of} was out of its range ({low:,.0f} to {high:,.0f}) before {len(out)} of "
-            f"{len(probes)} trials ({', '.join(map(str, out))})"
+            f"{len(probes)} trials ({', '.join(map(str, trials))})"
         )
         notes.append(f"{says}.")
-        if len(out) >= max(_LEAST_OUT, _SHARE_OUT * len(probes)):
-            failed.append(FailedControl(f"the machine changed: {says}", at=at))
-    return Found(failed, notes, frozenset(out))
+        if len(out) >= _LEAST_OUT:
+            failed += _uneven([probed.run for probed in probes], out, of)
+    return Found(failed, notes, frozenset(run.trial for run in out))
+
+
+def _uneven(runs: Sequence[Run], out: Sequence[Run], of: str) -> Iterator[FailedControl]:
+    """Yield the arms on which disturbances fell more, or less, than a drawn order gives by chance.
+
+    Where they fall on all arms alike, intervals hold their level however many there are (`make
+    evaluate`), since the order in each block was drawn. Given how many trials of each block were
+    disturbed, how often an arm was is a sum of independent draws, one a block.
+    """
+    arms: dict[tuple[str, bool], list[Run]] = defaultdict(list)
+    for run in runs:
+        arms[_arm(run), run.twin].append(run)
+    of_block, disturbed = (Counter(run.block for run in some) for some in (runs, out))
+    trials = {run.trial for run in out}
+    for those in arms.values():
+        share = [disturbed[run.block] / of_block[run.block] for run in those]
+        seen = sum(run.trial in trials for run in those)
+        if 2 * len(arms) * _tail(share, seen) <= _UNEVEN_CHANCE:
+            levels = {n: v for n, v in those[0].factors.items() if n != "server"}
+            says = (
+                f"the machine changed with an arm: {of} was out of its range before {seen} of "
+                f"{len(those)} trials of {arm_text(those[0])}, where {sum(share):.1f} were due"
+            )
+            yield FailedControl(says, str(those[0].factors["server"]), levels)
+
+
+def _tail(chances: Sequence[float], seen: int) -> float:
+    """Return how likely independent draws hit as often as was seen, or on either side of it.
+
+    Of the two tails the smaller. The sum of draws of different chances has Poisson's binomial
+    distribution, computed draw by draw.
+
+    >>> round(_tail([0.5, 0.5, 0.5], 3), 3), round(_tail([0.1, 0.2], 1), 2)
+    (0.125, 0.28)
+    """
+    mass = [1.0]
+    for chance in chances:
+        mass = [
+            stays * (1 - chance) + comes * chance
+            for stays, comes in zip([*mass, 0.0], [0.0, *mass], strict=True)
+        ]
+    return min(math.fsum(mass[seen:]), math.fsum(mass[: seen + 1]))
 
 
 def _together(found: Sequence[Found]) -> Found:
@@ -132,6 +174,7 @@ def _together(found: Sequence[Found]) -> Found:
 def _place(run: Run, name: str) -> tuple[str, str]:
     """Return the device that a probe is of, if it is a disk's, and the host."""
     host = {k: v for k, v in run.conditions["host"].items() if k != "disk"}
+    host["member"] = run.member  # Two hosts may look the same and not be as fast.
     device = str(run.factors.get("device", "")) if name.startswith("disk") else ""
     return device, json.dumps(host, sort_keys=True)
 
@@ -163,8 +206,9 @@ def drift(values: Mapping[float, float]) -> stats.Interval:
     from scipy.stats import linregress
 
     line = linregress(list(values), [math.log(value) for value in values.values()])
-    half = stats.student_quantile(stats.LEVEL, len(values) - 2) * line.stderr
-    return stats.Interval(line.slope, line.slope - half, line.slope + half, len(values))
+    slope = float(line.slope)
+    half = stats.student_quantile(stats.LEVEL, len(values) - 2) * float(line.stderr)
+    return stats.Interval(slope, slope - half, slope + half, len(values))
 
 
 def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL) -> Found:

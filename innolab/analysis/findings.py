@@ -104,7 +104,7 @@ def found(
     assert measure is not None
     published = published_value(figures, claim)
     low, high = holds.bounds(published)
-    claimed = _claimed(holds, published)
+    claimed = claimed_text(holds, published)
     if isinstance(measure, Comparison):
         top, bottom = runs.pairs(measure.metric, *sides)
         if not top:
@@ -120,9 +120,9 @@ def found(
     if not all(values):
         return None
     if isinstance(measure, Largest):
-        return _by_largest(values, high, level)
+        return by_largest(values, high, level)
     if isinstance(measure, Proportion):
-        return _by_proportion(values[0], low, high, claimed, level)
+        return by_proportion(values[0], low, high, claimed, level)
     if measure.censored_by:
         known = runs.values(measure.censored_by, **sides[0])
         is_found = [bool(known[block]) for block in by_block[0]]
@@ -215,7 +215,7 @@ def _needs(blocks: int | None) -> str:
     return f"about {blocks} blocks"
 
 
-def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> Finding:
+def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> Finding:
     """Judge a largest value alone: runs say nothing of how far those not made may go.
 
     One run above the bound refutes the claim. Where there is none, the binomial says how many of
@@ -236,7 +236,7 @@ def _by_largest(values: Sequence[Sequence[float]], high: float, level: float) ->
     )
 
 
-def _by_proportion(
+def by_proportion(
     values: Sequence[float], low: float, high: float, claimed: str, level: float
 ) -> Finding:
     """Judge the share of runs in which something happened, by an interval that is never too narrow.
@@ -281,10 +281,10 @@ def _by_censored(
     return Finding(interval, outcome, f"{said}; {reason}", None, needs)
 
 
-def _claimed(holds: Holds, published: float | None) -> str:
+def claimed_text(holds: Holds, published: float | None) -> str:
     """Return what a claim says of a value, in words.
 
-    >>> _claimed(Holds(at_most=1, margin=0.05), None)
+    >>> claimed_text(Holds(at_most=1, margin=0.05), None)
     'at most 1 with a margin of 5 %'
     """
     stated = _range_text(*holds.stated(published))

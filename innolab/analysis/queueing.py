@@ -14,10 +14,10 @@ from scipy.stats import t as student
 from innolab.analysis import stats
 
 
-def throughput(demands_s: Sequence[float], threads: int) -> float:
+def throughput(demands_s: Sequence[float], threads: int, think_s: float = 0.0) -> float:
     """Return the throughput of a closed queueing network by exact mean value analysis.
 
-    Every station is a single server with a queue; there is no think time.
+    Every station is a single server with a queue.
 
     Parameters
     ----------
@@ -25,6 +25,8 @@ def throughput(demands_s: Sequence[float], threads: int) -> float:
         Seconds of service that one transaction needs at each station; 0 leaves a station out.
     threads : int
         Transactions in the network at any time, at least 1.
+    think_s : float
+        Seconds that a transaction spends where none waits for another.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def throughput(demands_s: Sequence[float], threads: int) -> float:
     Raises
     ------
     ValueError
-        Where a demand is negative or not finite, all are 0, or there is no thread.
+        Where a time is negative or not finite, all are 0, or there is no thread.
 
     References
     ----------
@@ -46,13 +48,14 @@ def throughput(demands_s: Sequence[float], threads: int) -> float:
     """
     if threads < 1:
         raise ValueError(f"a closed network needs a thread, got {threads}")
-    if not all(d >= 0 and math.isfinite(d) for d in demands_s) or not any(demands_s):
-        raise ValueError(f"demands must be 0 or more and not all 0, got {list(demands_s)}")
+    times_s = [*demands_s, think_s]
+    if not all(d >= 0 and math.isfinite(d) for d in times_s) or not any(times_s):
+        raise ValueError(f"demands must be 0 or more and not all 0, got {times_s}")
     queues = [0.0] * len(demands_s)
     rate = 0.0
     for present in range(1, threads + 1):
         waits = [d * (1 + queue) for d, queue in zip(demands_s, queues, strict=True)]
-        rate = present / math.fsum(waits)
+        rate = present / (think_s + math.fsum(waits))
         queues = [rate * wait for wait in waits]
     return rate
 

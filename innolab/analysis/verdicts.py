@@ -156,9 +156,9 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     return Verdict(
         **_head(claim, server, by),
         verdict=found.outcome,
-        estimate=_rounded(found.interval.estimate),
-        low=_rounded(found.interval.low),
-        high=_rounded(found.interval.high),
+        estimate=rounded(found.interval.estimate),
+        low=rounded(found.interval.low),
+        high=rounded(found.interval.high),
         n=found.interval.n,
         power=found.power and round(found.power, 2),
         reason=found.reason,
@@ -254,12 +254,12 @@ def _head(claim: Claim, server: str, by: _Judging) -> dict[str, Any]:
         "says": claim.says,
         "stands": claim.stands,
         "source": claim.source,
-        "published": None if value is None else _rounded(value),
+        "published": None if value is None else rounded(value),
         "level": by.level,
         "looks": by.looks,
     }
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
     """Six significant digits: more would differ in the last place from one CPU to the next."""
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None

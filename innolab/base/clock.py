@@ -36,6 +36,10 @@ class Clock:
             self.seconds[name] += duration
             self._before_s += duration
 
+    def leave_out(self, waited_s: float) -> None:
+        """Leave seconds out in which this process waited for hosts that count their own."""
+        self._before_s -= waited_s
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Count the block's wall time under one of STAGES."""

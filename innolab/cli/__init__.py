@@ -7,7 +7,17 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli import figure, measuring, reports, reproduce, setting_up, studies
+from innolab.cli import (
+    figure,
+    judge,
+    measuring,
+    pool,
+    reports,
+    reproduce,
+    setting_up,
+    size,
+    studies,
+)
 
 # By name, in the order of the help: what a verb does, and an example of it.
 VERBS: dict[str, tuple[Callable[..., None], str]] = {
@@ -21,9 +31,12 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "verify": (reports.verify, "verify multi-buffer-pool/2026-01-31-1"),
     "sign": (reports.sign, "sign multi-buffer-pool/2026-01-31-1 --key ~/.ssh/id_ed25519"),
     "compare": (reports.compare, "compare STUDY/2026-01-31-1 STUDY/2026-02-14-1 --html"),
+    "pool": (pool.pool, "pool STUDY/2026-01-31-1 my/copies/2026-02-02-1 --html"),
+    "judge": (judge.judge, "judge TABLE.csv --about ABOUT.yml --claims CLAIMS.yml"),
     "figure": (figure.figure, "figure multi-buffer-pool/2026-01-31-1 passes --width single"),
     "deposit": (reports.deposit, "deposit multi-buffer-pool/2026-01-31-1 --to my/deposit"),
     "index": (reports.index, "index"),
+    "size": (size.size, "size --socket /run/mysqld/mysqld.sock --seconds 60"),
 }
 app = typer.Typer(
     help="Re-run published studies of MySQL/InnoDB storage and memory, and judge their claims.",

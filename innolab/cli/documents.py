@@ -38,10 +38,18 @@ class ListedStudy(BaseModel):
     reports: list[ListedReport]
 
 
+class ListedTable(BaseModel):
+    """A judged table and its reports, oldest first."""
+
+    name: str
+    reports: list[str]
+
+
 class Listed(BaseModel):
     """What `innolab list` says."""
 
     studies: list[ListedStudy]
+    tables: list[ListedTable]
 
 
 class Examined(BaseModel):

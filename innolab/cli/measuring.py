@@ -1,9 +1,13 @@
 """The verb that measures."""
 
+import contextlib
 import os
 import sys
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -20,43 +24,114 @@ def run(
     version: Annotated[
         str | None, typer.Option(help="The report's version; else the next.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Of a Dask cluster, whose hosts measure blocks beside each other: tcp://HOST:PORT",
+        ),
+    ] = None,
 ) -> None:
     """Measure a study and make its report; resume an interrupted run of the same plan."""
     from innolab import studies
     from innolab.base.clock import Clock
-    from innolab.hosts import machine
-    from innolab.record import runlog
-    from innolab.record.runlog import RunLog
-    from innolab.report import folders
-    from innolab.report.provisional import Provisional
-    from innolab.run.measure import measure
-    from innolab.run.plan import prepare
     from innolab.run.progress import Shown
 
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     parameters = found.check(parameters_of(found, scale, parameter, effort))
-    chosen = prepare(found, parameters)
+    with Shown() as progress:
+        if scheduler is None:
+            page = _on_this_host(found, parameters, version, progress, clock)
+        else:
+            page = _on_a_fleet(found, parameters, version, progress, clock, scheduler)
+    print(page)
+
+
+def _on_this_host(
+    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any
+) -> Path:
+    from innolab.hosts import machine
+    from innolab.report import folders
+    from innolab.run.plan import prepare
+
+    chosen = prepare(study, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
-        folder = folders.begin(chosen, version)
-        if recorded := len(RunLog(folder / runlog.FILE, found.upgrade).load()[0]):
-            print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
-        with Shown() as progress:
-            shown = Provisional(found, folder, progress)
-            runs = measure(found, folder, progress, clock, shown.after_trial)
-        if all(one.status == "failed" for one in runs.runs):
-            raise InnolabError(
-                f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
-                f"kept in {folder}. Move it away to measure again."
-            )
-        with clock.stage("rendering"):
-            from innolab.report import manifest, render
+        return _report(study, folders.begin(chosen, version), progress, clock)
 
-            render.render(found, folder)
-        sealed = manifest.seal(found, folder, runs.runs, clock.account())
-    print(sealed / render.PAGE_FILE)
+
+def _on_a_fleet(
+    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, address: str
+) -> Path:
+    from innolab.report import folders
+    from innolab.run.fleet import Fleet
+
+    with Fleet(address, progress) as fleet:
+        chosen = fleet.prepare(study.name, parameters.model_dump())
+        folder = folders.begin(_as_begun(study.name, chosen), version)
+        with _in_folder_alone(folder):
+            return _report(study, folder, progress, clock, fleet)
+
+
+def _as_begun(study: str, chosen: Any) -> Any:
+    """Return a fleet's plan as it was begun, where it was: by now there may be more hosts."""
+    from innolab.record.plan import Plan
+    from innolab.report import folders
+
+    begun = [Plan.read(folder) for folder in reversed(folders.unfinished(study))]
+    same = (plan for plan in begun if plan.wave and replace(plan, wave=chosen.wave) == chosen)
+    return next(same, chosen)
+
+
+@contextlib.contextmanager
+def _in_folder_alone(folder: Path) -> Iterator[None]:
+    """Hold a report's folder: this host may be one of the fleet, whose right to measure it needs.
+
+    Raises
+    ------
+    InputError
+        Where another process works there.
+    """
+    import fcntl
+
+    from innolab.base.errors import InputError
+    from innolab.record.plan import PLAN_FILE
+
+    with (folder / PLAN_FILE).open() as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"Another innolab measures {folder.name} already. Wait for it to end, then start "
+                "this one again."
+            ) from None
+        yield
+
+
+def _report(study: Any, folder: Path, progress: Any, clock: Any, fleet: Any = None) -> Path:
+    """Measure what a report's folder lacks, seal it, and return its page."""
+    from innolab.record import runlog
+    from innolab.record.runlog import RunLog
+    from innolab.report import manifest
+    from innolab.report.provisional import Provisional
+    from innolab.run.measure import measure
+
+    if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
+        print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
+    shown = Provisional(study, folder, progress)
+    runs = measure(study, folder, progress, clock, shown.after_trial, fleet)
+    if all(one.status == "failed" for one in runs.runs):
+        raise InnolabError(
+            f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
+            f"kept in {folder}. Move it away to measure again."
+        )
+    with clock.stage("rendering"):
+        from innolab.report import render
+
+        render.render(study, folder)
+    return manifest.seal(study, folder, runs.runs, clock.account()) / render.PAGE_FILE
 
 
 def _set_up_s() -> float:

@@ -53,6 +53,12 @@ ReportName = Annotated[
     str,
     typer.Argument(metavar="REPORT", help="A folder, or STUDY/VERSION.", autocompletion=_reports),
 ]
+ReportNames = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="REPORT REPORT...", help="Folders, or STUDY/VERSION.", autocompletion=_reports
+    ),
+]
 ClaimName = Annotated[
     str, typer.Argument(metavar="CLAIM", help="A claim's id.", autocompletion=_claims)
 ]

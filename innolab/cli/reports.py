@@ -73,10 +73,7 @@ def verify(
             f"{folder.name} does not hold: {len(found.faults)} faults, listed above."
         )
     if not as_json:
-        print(
-            f"{folder.name} holds: files, runs, settings, series, checks, verdicts, figures, "
-            f"notebook and page agree.\n{verifying.LIMITS}"
-        )
+        print(f"{folder.name} holds: {found.of} agree.\n{verifying.LIMITS}")
 
 
 def sign(

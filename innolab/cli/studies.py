@@ -24,8 +24,13 @@ def list_(
         print("\n".join(studies.names()))
         return
     from innolab.cli import documents
+    from innolab.report import folders
 
-    found = documents.Listed(studies=[_listed(name) for name in studies.names()])
+    tables = [
+        documents.ListedTable(name=name, reports=[f"{name}/{folder.name}" for folder in of])
+        for name, of in folders.tables().items()
+    ]
+    found = documents.Listed(studies=[_listed(name) for name in studies.names()], tables=tables)
     if as_json:
         documents.show(found)
         return
@@ -33,6 +38,9 @@ def list_(
         print(f"{study.name}: {study.question}")
         for report in study.reports:
             print(f"  {report.name}" + ("" if report.finished else " (innolab run resumes it)"))
+    for table in found.tables:
+        print(f"{table.name}: a published table, judged")
+        print("\n".join(f"  {report}" for report in table.reports))
 
 
 def _listed(name: str) -> Any:

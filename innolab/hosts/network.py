@@ -56,6 +56,11 @@ def why_impossible() -> str | None:
     return None
 
 
+def _inside(pid: int) -> list[str]:
+    """Return the words before a command that is to run in the network of a process."""
+    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
+
+
 class _Namespace:
     """A network namespace that lasts as long as this object's process, and no longer than ours."""
 
@@ -74,11 +79,6 @@ class _Namespace:
         """Return the process that holds it."""
         return self._holder.pid
 
-    @property
-    def inside(self) -> list[str]:
-        """Return the words before a command that is to run in it."""
-        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--"]
-
     def do(self, *commands: str) -> None:
         """Run lines of `ip` in it.
 
@@ -87,7 +87,7 @@ class _Namespace:
         InnolabError
             Quotes the first that the kernel refuses.
         """
-        words = [*self.inside, "ip", "-batch", "-"]
+        words = [*_inside(self.pid), "ip", "-batch", "-"]
         done = subprocess.run(words, input="\n".join(commands), capture_output=True, text=True)
         if done.returncode:
             raise InnolabError(f"A network of namespaces failed: {done.stderr.strip()[-300:]}")
@@ -102,22 +102,32 @@ class _Namespace:
 
 
 class Node(Here):
-    """This machine as seen from one node: commands run with that node's network and no other."""
+    """This machine as seen from one node: commands run with that node's network and no other.
 
-    def __init__(self, name: str, address: str, namespace: _Namespace, port: str) -> None:
-        self.name, self.address, self.port = name, address, port
-        self._namespace = namespace
+    Parameters
+    ----------
+    pid : a process in that network, which lasts as long as it is asked
+    port : the switch's end of its link
+    """
+
+    def __init__(self, name: str, address: str, pid: int, port: str = "") -> None:
+        self.name, self.address, self.pid, self.port = name, address, pid, port
 
     def run(
         self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
     ) -> Done:
         """Run a command in the node's network."""
-        return super().run([*self._namespace.inside, *words], env=env, limit_s=limit_s)
+        return super().run([*_inside(self.pid), *words], env=env, limit_s=limit_s)
 
     def holds(self, address: str) -> bool:
         """Return whether an address is this node's now."""
         [found] = self.asked("ip", "-json", "address", "show", "dev", PORT)
         return any(one["local"] == address for one in found["addr_info"])
+
+    def reaches(self, address: str) -> bool:
+        """Return whether the node that has an address answers, whatever runs there."""
+        asks = [self.tool("arping"), "-f", "-w", "1", "-I", PORT, address]
+        return self.run(asks).status == 0
 
     def take(self, address: str) -> None:
         """Make an address this node's, and tell all others."""
@@ -138,7 +148,7 @@ class Node(Here):
 
     def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program in the node's network; its process id is that of the program itself."""
-        return super().start([*self._namespace.inside, *words], env=env, log=log)
+        return super().start([*_inside(self.pid), *words], env=env, log=log)
 
 
 class Network:
@@ -184,7 +194,7 @@ class Network:
             )
             namespace.do(f"addr add {address}/24 dev {PORT}", f"link set {PORT} up",
                          "link set lo up")  # fmt: skip
-            self.nodes[name] = Node(name, address, namespace, port)
+            self.nodes[name] = Node(name, address, namespace.pid, port)
         self._switch = switch
 
     def _namespace(self) -> _Namespace:
@@ -238,7 +248,7 @@ class Network:
 
     @property
     def _at_switch(self) -> Node:
-        return Node("switch", "", self._switch, "")
+        return Node("switch", "", self._switch.pid)
 
 
 def _queue(link: Link) -> list[str]:

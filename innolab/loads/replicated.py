@@ -1,11 +1,12 @@
 """Windows of a load on a source and its replicas: what they gave, how far replicas fell back."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from innolab.analysis.consistency import Bound, exactly
-from innolab.loads import heartbeat, split
+from innolab.loads import heartbeat, oltp, split
 from innolab.loads.heartbeat import Beat, Heartbeat
 from innolab.loads.split import Split
 from innolab.loads.sysbench import Load
@@ -13,6 +14,8 @@ from innolab.loads.trial import Bench
 from innolab.mysql.server import Server
 from innolab.mysql.topology import Topology
 
+# Runs a load for some seconds.
+Run = Callable[[Split, int], Load]
 # What replicas may take to apply what a window wrote.
 CATCH_UP_S = 120.0
 METRICS = {
@@ -26,13 +29,23 @@ METRICS = {
 }
 
 
+def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Split:
+    """Fill all pools, make what the heartbeat writes to, and return the load without writes."""
+    with bench.clock.stage("warm-up"):
+        heartbeat.prepare(raised.source, schema)
+        raised.require_equal(CATCH_UP_S)
+        for server in raised.servers.values():
+            oltp.fill(server, "read_only")
+    return Split(bench.dataset_facts["rows"], bench.parameters.threads, 0.0, bench.seed)
+
+
 def window(
     bench: Bench,
     raised: Topology,
     load: Split,
     window_s: int,
     followed: Mapping[str, Server],
-    readers: Sequence[Server] = (),
+    run: Run | None = None,
     schema: str = heartbeat.SCHEMA,
 ) -> dict[str, float]:
     """Load for some seconds, which replicas begin equal, and return METRICS.
@@ -40,14 +53,15 @@ def window(
     Parameters
     ----------
     followed : the replicas that are looked at, by name; with none there is no lag
-    readers : those that reads go to
+    run : what reaches the servers; without it the source has reads and writes
     schema : of the heartbeat
     """
     with bench.clock.stage("warm-up"):
         raised.require_equal(CATCH_UP_S)
+    run = run or partial(split.run, raised.source, [])
     beating = Heartbeat(raised.source, followed, CATCH_UP_S, schema)
     with bench.clock.stage("measured passes"), beating:
-        done = split.run(raised.source, readers, load, window_s)
+        done = run(load, window_s)
         behind = raised.transactions_behind()
     note(bench, load, done)
     rates = rates_of(done)

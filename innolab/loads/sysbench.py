@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from innolab.base.errors import InnolabError
-from innolab.hosts.base import Done, TimedOutError
+from innolab.hosts.base import Done, Host, TimedOutError
 from innolab.loads.sysbench_output import Result, last_words, parse
 from innolab.mysql.server import Server
 
@@ -83,12 +83,31 @@ def argv(workload: Workload, server: Server, *options: str) -> list[str]:
 
 def command(servers: Sequence[Server], script: str, threads: int, seed: int) -> list[str]:
     """Return the words that any script begins with; connections lead to the servers in turn."""
+    sockets = ",".join(str(server.socket) for server in servers)
+    to = [f"--mysql-socket={sockets}", "--mysql-user=root"]
+    return _command(servers[0].host, script, to, threads, seed)
+
+
+def command_to_ports(
+    host: Host, script: str, address: str, ports: Sequence[int], user: str, threads: int, seed: int
+) -> list[str]:
+    """Return the words that any script begins with; connections lead to the ports in turn.
+
+    Parameters
+    ----------
+    user : an account without a password
+    """
+    port = ",".join(map(str, ports))
+    to = [f"--mysql-host={address}", f"--mysql-port={port}", f"--mysql-user={user}"]
+    return _command(host, script, to, threads, seed)
+
+
+def _command(host: Host, script: str, to: list[str], threads: int, seed: int) -> list[str]:
     return [
-        servers[0].host.tool("sysbench"),
+        host.tool("sysbench"),
         script,
         "--db-driver=mysql",
-        f"--mysql-socket={','.join(str(server.socket) for server in servers)}",
-        "--mysql-user=root",
+        *to,
         f"--mysql-db={SCHEMA}",
         f"--threads={threads}",
         f"--rand-seed={seed}",
@@ -138,14 +157,22 @@ def prepare(server: Server, workload: Workload) -> None:
     ended(server, argv(workload, server, "prepare"), None)
 
 
-def load(server: Server, words: list[str], duration_s: float, **env: str) -> Load:
-    """Run the words of a load and return what it gave; raises as `ended`."""
-    done = ended(server, words, duration_s + _GRACE_S, **env)
+def load(
+    server: Server, words: list[str], duration_s: float, host: Host | None = None, **env: str
+) -> Load:
+    """Run the words of a load and return what it gave; parameters and errors as of `ended`."""
+    done = ended(server, words, duration_s + _GRACE_S, host, **env)
     return Load(parse(done.stdout), done.cpu_s)
 
 
-def ended(server: Server, words: list[str], limit_s: float | None, **env: str) -> Done:
+def ended(
+    server: Server, words: list[str], limit_s: float | None, host: Host | None = None, **env: str
+) -> Done:
     """Run sysbench's words to their end.
+
+    Parameters
+    ----------
+    host : where it runs; that of the server where none is given
 
     Raises
     ------
@@ -153,7 +180,7 @@ def ended(server: Server, words: list[str], limit_s: float | None, **env: str) -
         Where sysbench or the server dies, refuses, or hangs; quotes the one that did.
     """
     try:
-        done = server.host.run(
+        done = (host or server.host).run(
             [*server.host.unprivileged(), *words], env={"LC_ALL": "C", **env}, limit_s=limit_s
         )
     except TimedOutError:

@@ -17,7 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from innolab.analysis.acknowledged import BEGIN, Event
+from innolab.analysis import acknowledged
+from innolab.analysis.acknowledged import BEGIN, Attempt, Event
+from innolab.base.errors import InnolabError
+from innolab.base.waiting import await_that
 from innolab.hosts.base import Host
 from innolab.mysql.server import Server
 
@@ -26,6 +29,8 @@ TIMEOUT_S = 2
 # Before an address that nobody answers is tried again.
 _PAUSE_S = 0.05
 _STRIDE = 1_000_000
+# Until the first commits, where all servers are sound.
+_BEGUN_WITHIN_S = 20.0
 _USER, _SCHEMA = "witness", "innolab_seen"
 _TABLE = f"{_SCHEMA}.commits"
 # Refused before anything was done: read_only, shutting down, no such table yet, deadlock.
@@ -59,7 +64,7 @@ class Witness:
     """
 
     def __init__(self, node: Host, address: str, port: int, log: Path, writers: int) -> None:
-        self._node, self._log = node, log
+        self._node, self._log, self._writers = node, log, writers
         self._said = [address, str(port), _USER, _TABLE, str(log), str(writers)]
 
     def __enter__(self) -> "Witness":
@@ -74,8 +79,37 @@ class Witness:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        ended = self._process.poll()
         self._process.kill()
         self._process.wait()
+        if ended is not None and error is None:
+            said = self._log.with_suffix(".said").read_text().strip().splitlines()
+            raise InnolabError(
+                f"The witness of commits ended by itself ({ended}), so its log is not whole: "
+                f"{' '.join(said[-1:])}"
+            )
+
+    def history(self) -> list[Attempt]:
+        """Return all attempts so far."""
+        return acknowledged.read(self._log) if self._log.exists() else []
+
+    def rate(self, seconds: float) -> float:
+        """Return the commits a second that writers get now, once all can write.
+
+        Raises
+        ------
+        InnolabError
+            Where they cannot.
+        """
+        await_that(
+            lambda: self._acknowledged() > self._writers, _BEGUN_WITHIN_S, "No client could write"
+        )
+        began, before = time.monotonic(), self._acknowledged()
+        time.sleep(seconds)
+        return (self._acknowledged() - before) / (time.monotonic() - began)
+
+    def _acknowledged(self) -> int:
+        return sum(one.end == "ok" for one in self.history())
 
 
 def present(server: Server) -> set[int]:
@@ -97,13 +131,16 @@ class _Writer(threading.Thread):
 
         while True:
             try:
-                connection = self._connected()
+                self._write_until_one_fails()
             except Error:
                 time.sleep(_PAUSE_S)
-                continue
-            with contextlib.closing(connection):
-                while self._wrote(connection.cursor()):
-                    pass
+
+    def _write_until_one_fails(self) -> None:
+        with contextlib.closing(self._connected()) as connection:
+            # One for all rows: making a cursor pings the server, a way there and back for each.
+            cursor = connection.cursor()
+            while self._wrote(cursor):
+                pass
 
     def _connected(self) -> Any:
         import mysql.connector
@@ -133,8 +170,17 @@ class _Writer(threading.Thread):
         os.write(self._log, f"{time.monotonic():.6f} {self._next} {event}\n".encode())
 
 
+def _end_all(died: threading.ExceptHookArgs) -> None:
+    sys.excepthook(died.exc_type, died.exc_value or died.exc_type(), died.exc_traceback)
+    os._exit(1)
+
+
 def main(address: str, port: str, user: str, table: str, log: str, writers: str) -> None:
-    """Write until killed."""
+    """Write until killed.
+
+    A writer that dies of a mistake of ours ends all: those left would look like a slower server.
+    """
+    threading.excepthook = _end_all
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     threads = [
         _Writer(address, int(port), user, table, file, place)

@@ -3,54 +3,75 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from innolab.base.errors import InnolabError
-from innolab.hosts import keepalived
+from innolab.base.waiting import await_that
+from innolab.hosts import keepalived, mha, tools
 from innolab.hosts.base import Process
 from innolab.hosts.network import VIRTUAL, Node
 from innolab.mysql import answers, promote, replication
+from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, ServerError
 from innolab.mysql.topology import Topology
 
 _GIVEN_WITHIN_S, _MOVED_WITHIN_S, _EQUAL_WITHIN_S = 20.0, 30.0, 20.0
-_END_WITHIN_S = 5.0
+_END_WITHIN_S, _DONE_WITHIN_S = 5.0, 60.0
 # Of VRRP: the source's, and ten less for each node after it.
 _HIGHEST = 200
 # By hand: until somebody acts.
 NOTICED_S = 1.0
+METRICS = {
+    "writable": "servers",
+    "holders": "servers",
+    "errant": "transactions",
+    "others_equal": "share of the faults after which the others are equal",
+    "old_equal": "share of the faults after which the old source can follow",
+}
+
+
+# Who gives the address to another server: a daemon on each server's node, a manager beside the
+# clients, or an operator.
+MovedBy = Literal["keepalived", "mha", "hand"]
+_MANAGER = "innolab_manager"
+
+
+def why_no_mha(build: Build) -> str | None:
+    """Return why MHA cannot manage servers of a build here, or None where it can."""
+    if not replication.knows_old_words(build):
+        return f"MHA 0.58 asks by SHOW SLAVE STATUS, which {build.id} does not know any more"
+    # Not every Debian has it, and all else of a study goes without.
+    return None if tools.is_there(mha.PROGRAM) else "MHA is not installed on this host"
 
 
 class Failover:
     """A topology whose source is found under a virtual address; a context manager.
 
-    Entering gives the source the address, and lets all replicas follow whoever has it. keepalived
-    then moves it by itself, or `move` does what an operator would.
+    Entering gives the source the address, and lets all replicas follow whoever has it, but for
+    those that MHA manages: it lets them follow the next source itself.
 
     Parameters
     ----------
     folder : of the daemons' settings and logs
-    by_hand : whether nothing moves by itself
     """
 
-    def __init__(self, raised: Topology, folder: Path, *, by_hand: bool) -> None:
-        self._raised, self._folder, self._by_hand = raised, folder, by_hand
+    def __init__(self, raised: Topology, folder: Path, moved_by: MovedBy) -> None:
+        self._raised, self._folder, self._moved_by = raised, folder, moved_by
         self._daemons: list[Process] = []
         self.first = raised.source_name
 
     def __enter__(self) -> "Failover":
-        if self._by_hand:
-            self._raised.nodes[self.first].take(VIRTUAL)
         try:
-            for place, name in enumerate(self._raised.servers if not self._by_hand else ()):
-                self._daemons.append(self._daemon(name, _HIGHEST - 10 * place))
-                # Else the first to wake up would have it, which may be any of them.
-                self._await_first()
-            for replica in self._raised.replicas.values():
-                replication.follow_instead(replica, VIRTUAL)
+            if self._moved_by == "keepalived":
+                self._start_keepalived()
+            else:
+                self._node(self.first).take(VIRTUAL)
+            if self._moved_by == "mha":
+                self._start_mha()
+            else:
+                for replica in self._raised.replicas.values():
+                    replication.follow_instead(replica, VIRTUAL)
         except BaseException:
             self._end()
             raise
@@ -64,15 +85,28 @@ class Failover:
     ) -> None:
         self._end()
 
-    def _daemon(self, name: str, priority: int) -> Process:
-        server, python = self._raised.servers[name], Path(sys.executable)
-        return keepalived.started(
-            self._raised.nodes[name],
-            priority,
-            f"{python} -I {answers.__file__} {server.socket}",
-            f"{python} -m {promote.__name__} {server.build.version} {server.folder}",
-            self._folder,
+    def _start_keepalived(self) -> None:
+        for place, (name, server) in enumerate(self._raised.servers.items()):
+            daemon = keepalived.started(
+                self._node(name),
+                _HIGHEST - 10 * place,
+                f"{sys.executable} -I {answers.__file__} {server.socket}",
+                f"{sys.executable} -m {promote.__name__} {server.build.version} {server.folder}",
+                self._folder,
+            )
+            self._daemons.append(daemon)
+            # Else the first to wake up would have it, which may be any of them.
+            self._await_first()
+
+    def _start_mha(self) -> None:
+        for server in self._raised.servers.values():
+            replication.admit(server, _MANAGER, "ALL PRIVILEGES")
+        servers = [self._node(name) for name in self._raised.servers]
+        beside = self._node(self._raised.shape.clients[0])
+        manager = mha.started(
+            beside, servers, replication.PORT, _MANAGER, replication.USER, self._folder
         )
+        self._daemons.append(manager)
 
     def _await_first(self) -> None:
         await_that(
@@ -104,6 +138,18 @@ class Failover:
         """Return the servers that take writes."""
         return [name for name, server in self._raised.servers.items() if _takes_writes(server)]
 
+    def left(self, new: str) -> "Left":
+        """Return what is so when a move to a server is done; of two holders that is the last."""
+        if self._moved_by == "mha":
+            # It ends when the other replicas have come to follow the new source.
+            [manager] = self._daemons
+            await_that(
+                lambda: manager.poll() is not None, _DONE_WITHIN_S, "MHA's manager did not end"
+            )
+        holders = self.holders()
+        last = holders[0] if len(holders) == 1 else new
+        return Left(new, self.writable(), holders, last)
+
     def move(self, *, reaches_old: bool) -> str:
         """Return the replica that has become the source, after it has.
 
@@ -117,7 +163,7 @@ class Failover:
             Where none has within half a minute.
         """
         replicas = self._raised.replicas
-        if self._by_hand:
+        if self._moved_by == "hand":
             time.sleep(NOTICED_S)
             best = max(replicas, key=lambda name: _received(replicas[name]))
             if reaches_old:
@@ -133,28 +179,38 @@ class Failover:
         return taken()[0]
 
 
-class Equal(NamedTuple):
-    """What servers have beside the source that is left, by their names.
+class Left(NamedTuple):
+    """What a move left behind, once all have heard of each other again.
 
     Attributes
     ----------
-    errant : how many transactions each has that the source has not
-    same : whether each comes to have the source's rows; one with transactions of its own does not,
-        and has to be made anew
+    first : the server that took over
+    writable, holders : the servers that take writes, and those whose nodes have the address
+    last : the one that clients end with
     """
 
-    errant: dict[str, int]
-    same: dict[str, bool]
+    first: str
+    writable: list[str]
+    holders: list[str]
+    last: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a record says of it."""
+        return {
+            "first_to": self.first,
+            "at_the_end": self.holders,
+            "writable": self.writable,
+        }
 
 
-def equal(raised: Topology, last: str) -> Equal:
-    """Let all servers follow whoever has the address, and return what came of it.
+def aftermath(raised: Topology, left: Left) -> dict[str, float]:
+    """Let all servers follow whoever has the address, and return METRICS.
 
-    Parameters
-    ----------
-    last : the name of the source that is left
+    A server with transactions that the last source has not can never follow it, and has to be made
+    anew. Where the old source is the last one again, nothing is said of it.
     """
-    source, ids = raised.servers[last], replication.executed(raised.servers[last])
+    source, last = raised.servers[left.last], left.last
+    ids = replication.executed(source)
     errant = {
         name: replication.count(replication.missing(source, replication.executed(one), ids))
         for name, one in raised.servers.items()
@@ -164,7 +220,14 @@ def equal(raised: Topology, last: str) -> Equal:
         for name, server in raised.servers.items()
         if name != last
     }
-    return Equal(errant, same)
+    found: dict[str, float] = {
+        "writable": len(left.writable),
+        "holders": len(left.holders),
+        "errant": max(errant.values()),
+        "others_equal": int(all(same[name] for name in raised.replicas if name != last)),
+    }
+    old = raised.source_name
+    return found | ({"old_equal": int(same[old])} if old != last else {})
 
 
 def rejoined(source: Server, other: Server) -> bool:
@@ -181,15 +244,6 @@ def follows(source: Server, other: Server) -> bool:
     except ServerError:
         return False
     return has_all and replication.checksums(other) == replication.checksums(source)
-
-
-def await_that(is_so: Callable[[], bool], limit_s: float, what: str) -> None:
-    """Wait until something is so; raise InnolabError, which begins with `what`, where it is not."""
-    deadline = time.monotonic() + limit_s
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise InnolabError(f"{what} within {limit_s:g} s.")
-        time.sleep(0.05)
 
 
 def _received(replica: Server) -> int:

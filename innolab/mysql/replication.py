@@ -68,6 +68,8 @@ _NEW = Dialect(
     semi_sync=("semisync_source.so", "semisync_replica.so"),
 )
 _NEW_SINCE = (8, 0, 26)
+# Which know the old words for the roles no more.
+_OLD_UNTIL = (8, 4)
 _GTID_SINCE = (5, 6, 5)
 
 
@@ -81,6 +83,11 @@ def why_impossible(build: Build) -> str | None:
 def dialect(build: Build) -> Dialect:
     """Return the words of a build."""
     return _NEW if _numbers(build) >= _NEW_SINCE else _OLD
+
+
+def knows_old_words(build: Build) -> bool:
+    """Return whether a build still answers SHOW SLAVE STATUS and its like."""
+    return _numbers(build) < _OLD_UNTIL
 
 
 def _numbers(build: Build) -> tuple[int, ...]:
@@ -168,14 +175,14 @@ def appliers(number: int) -> dict[str, Any]:
     }
 
 
-def admit(source: Server) -> None:
-    """Make the account by which replicas read a source's log, before there are any."""
+def admit(server: Server, user: str = USER, rights: str = "REPLICATION SLAVE") -> None:
+    """Make an account without a password, such as that by which replicas read a source's log."""
     # Not in the log: each server has it from its own data, and no transaction is errant.
     _together(
-        source,
+        server,
         "SET SESSION sql_log_bin = 0",
-        f"CREATE USER '{USER}'@'%'",
-        f"GRANT REPLICATION SLAVE ON *.* TO '{USER}'@'%'",
+        f"CREATE USER '{user}'@'%'",
+        f"GRANT {rights} ON *.* TO '{user}'@'%'",
     )
 
 

@@ -58,6 +58,19 @@ def star(replicas: int, clients: Sequence[str] = ()) -> Shape:
     return Shape(("source", *followers), dict.fromkeys(followers, "source"), tuple(clients))
 
 
+def pyramid(shared: str) -> Shape:
+    """Return a source of one database that all share, and below it a service with data of its own.
+
+    `web` applies the shared database alone and takes the writes of its service; `leaf` follows it.
+    """
+    return Shape(
+        ("top", "web", "leaf"),
+        {"web": "top", "leaf": "web"},
+        writable=("web",),
+        own={"web": {"replicate_do_db": shared}},
+    )
+
+
 class Topology:
     """Servers that follow one another; a context manager that starts them and ends them.
 

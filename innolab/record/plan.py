@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -56,6 +56,8 @@ class Plan:
     lacking : by build, factor and level, why a build cannot have that level
     claims, arms : the claims that it is for and the arms that these need, by their levels; none
         where it is for a whole study
+    wave : how many blocks several hosts measure at a time, each on one of them; None on one host,
+        where one block follows the other
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -71,6 +73,21 @@ class Plan:
     lacking: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
     claims: list[str] = field(default_factory=list)
     arms: list[Factors] = field(default_factory=list)
+    wave: int | None = None
+
+    def waves(self, blocks: int) -> Iterator[range]:
+        """Yield the blocks that are measured at a time, up to a number of them.
+
+        Arms stop between these alone: what runs beside a block cannot follow from its results.
+
+        >>> plan = Plan("a", "0", {}, [], {}, blocks=Blocks(3, 8), wave=4)
+        >>> list(plan.waves(8))
+        [range(0, 3), range(3, 7), range(7, 8)]
+        """
+        at, size = 0, self.blocks.first if self.wave and self.blocks else 1
+        while at < blocks:
+            yield range(at, min(at + size, blocks))
+            at, size = at + size, self.wave or 1
 
     def why_lacking(self, build: str, at: Mapping[str, Level]) -> str | None:
         """Return why a build cannot have some levels, or None where it can."""
@@ -89,7 +106,9 @@ class Plan:
         """
         path = folder / PLAN_FILE
         if not path.exists():
-            raise InputError(f"{folder} holds no {PLAN_FILE}, so it is no innolab report.")
+            raise InputError(
+                f"{folder} holds no {PLAN_FILE}, so it is no innolab report of a study."
+            )
         try:
             found = _Checked.validate_python(parsing.json_file(path))
             if not isinstance(found.parameters.get("scale"), str):
@@ -109,7 +128,7 @@ class Plan:
         asking : the parameters that only ask of the results, and are no part
         """
         body = dict(self.__dict__)
-        for name in ("lacking", "claims", "arms"):
+        for name in ("lacking", "claims", "arms", "wave"):
             if not body[name]:
                 del body[name]  # As plans had none, whose digests are registered.
         body["parameters"] = {n: v for n, v in self.parameters.items() if n not in asking}
@@ -117,7 +136,8 @@ class Plan:
 
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""
-        files.write(folder / PLAN_FILE, json.dumps(self.__dict__, indent=1) + "\n")
+        body = {name: value for name, value in self.__dict__.items() if name != "wave" or value}
+        files.write(folder / PLAN_FILE, json.dumps(body, indent=1) + "\n")
 
 
 _Checked = TypeAdapter(Plan)

@@ -71,6 +71,7 @@ class _Conditions(BaseModel):
     innolab : the version and commit that measured, and whether files differed from the commit
     time_s : where the trial's time went, by stage
     build : the server's binaries
+    member : the host of a fleet that measured it, by a digest; without one there was no fleet
     variables : the digest that names the server variables in force, a file in variables/
     """
 
@@ -78,6 +79,7 @@ class _Conditions(BaseModel):
     innolab: dict[str, str | bool | None]
     time_s: dict[str, Annotated[float, Field(ge=0)]]
     build: _Build | None = None
+    member: str = ""
     # A digest, so that no name leads out of the report's folder.
     variables: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
 
@@ -154,6 +156,11 @@ class Run(BaseModel):
     def valid(self) -> bool:
         """Return whether the run may support a verdict."""
         return self.status == "complete" and all(c.result != "invalid" for c in self.checks)
+
+    @property
+    def member(self) -> str:
+        """Return the host of a fleet that measured it, by a digest; empty where none was."""
+        return str(self.conditions.get("member", ""))
 
     @property
     def is_older(self) -> bool:

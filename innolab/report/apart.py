@@ -179,19 +179,23 @@ def _hosts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
     hosts = [{json.dumps(host, sort_keys=True) for host in body["hosts"]} for body in (old, new)]
     if hosts[0] == hosts[1]:
         return []
-    was, then = old["hosts"][0], new["hosts"][0]
+    was, then = _facts(old["hosts"][0]), _facts(new["hosts"][0])
     names = [name for name in sorted(was.keys() | then.keys()) if was.get(name) != then.get(name)]
-    found = [Difference("host", name, *_pair(was.get(name), then.get(name))) for name in names]
+    found = [
+        Difference("host", name, _shown(was.get(name)), _shown(then.get(name))) for name in names
+    ]
     return found or [Difference("host", "number", str(len(hosts[0])), str(len(hosts[1])))]
 
 
-def _pair(was: Any, then: Any) -> tuple[str, str]:
-    """Return two values in words; of two mappings that in which they differ."""
-    if isinstance(was, dict) and isinstance(then, dict):
-        names = [n for n in sorted(was.keys() | then.keys()) if was.get(n) != then.get(n)]
-        first, second = (", ".join(f"{n} {of.get(n)}" for n in names) for of in (was, then))
-        return first, second
-    return _shown(was), _shown(then)
+def _facts(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a host by name, each part of its disk by a name of its own."""
+    found: dict[str, Any] = {}
+    for name, value in host.items():
+        if isinstance(value, dict):
+            found |= {f"{name} {part}": of_part for part, of_part in value.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _parameters(

@@ -14,10 +14,13 @@ MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
 # A report that is rendered again from recorded runs; never resumed as a measurement.
 RENDERING = ".rendering"
+# Of a report of a published table that was judged.
+TABLE_FILE = "table.csv"
 # Signatures that people add to a sealed report; the seal is not of them.
 SIGNATURES = "signatures"
-# Below a study's reports: a version is a day and a number, so none has this name.
+# Below a study's reports: a version is a day and a number, so none has these names.
 COMPARISONS = "comparisons"
+POOLS = "pooled"
 # What was recorded; all else in a report is made from it.
 RECORDED = (PLAN_FILE, runlog.FILE, "variables", "series")
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
@@ -53,6 +56,16 @@ def comparison(study: str, first: str, second: str) -> Path:
 def comparisons(study: str) -> list[Path]:
     """Return the pages that set two reports of a study side by side, by their names."""
     return sorted((reports_folder() / study / COMPARISONS).glob("*/index.html"))
+
+
+def pool(study: str, name: str) -> Path:
+    """Return the folder of the page that pools several reports of a study."""
+    return reports_folder() / study / POOLS / name
+
+
+def pools(study: str) -> list[Path]:
+    """Return the pages that pool several reports of a study, by their names."""
+    return sorted((reports_folder() / study / POOLS).glob("*/index.html"))
 
 
 def linked(folder: Path) -> Path:
@@ -124,11 +137,43 @@ def _make(plan: Plan, version: str | None, place: str, suffix: str = UNFINISHED)
         folder.mkdir(parents=True)
         plan.write(folder)
     except OSError as error:
-        raise InputError(
-            f"The reports' folder {reports_folder()} cannot be written ({error.strerror}). Make it "
-            "writable, or name another with INNOLAB_REPORTS."
-        ) from None
+        raise _unwritable(error) from None
     return folder
+
+
+def tables() -> dict[str, list[Path]]:
+    """Return the reports of judged tables by their names, oldest first.
+
+    They are told by the table itself, which no report of a study holds.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in sorted(reports_folder().glob(f"*/*/{TABLE_FILE}")):
+        if (path.parent / MANIFEST_FILE).is_file() and _VERSION.fullmatch(path.parent.name):
+            found.setdefault(path.parent.parent.name, []).append(path.parent)
+    return {name: sorted(of, key=lambda folder: _order(folder.name)) for name, of in found.items()}
+
+
+def begin_table(name: str) -> Path:
+    """Return a new folder, not sealed yet, for the report of a judged table.
+
+    Raises
+    ------
+    InputError
+        Where the reports' folder cannot be written.
+    """
+    folder = reports_folder() / name / (_next(name) + RENDERING)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise _unwritable(error) from None
+    return folder
+
+
+def _unwritable(error: OSError) -> InputError:
+    return InputError(
+        f"The reports' folder {reports_folder()} cannot be written ({error.strerror}). Make it "
+        "writable, or name another with INNOLAB_REPORTS."
+    )
 
 
 def find(name: str) -> Path:

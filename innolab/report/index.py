@@ -25,7 +25,28 @@ def write() -> Path:
     # Those that have no report yet come last.
     listed.sort(key=lambda study: not study["reports"])
     path = folders.reports_folder() / "index.html"
-    return pages.write(path, "index.html.j2", studies=listed, troubles=troubles)
+    tables = [_table(folder, troubles) for of in folders.tables().values() for folder in of[::-1]]
+    return pages.write(
+        path, "index.html.j2", studies=listed, troubles=troubles,
+        tables=[one for one in tables if one],
+    )  # fmt: skip
+
+
+def _table(folder: Path, troubles: list[str]) -> dict[str, Any]:
+    """Return what is listed of a judged table; nothing, and what is wrong, where it is damaged."""
+    name = f"{folder.parent.name}/{folder.name}"
+    try:
+        body = manifest.read(folder)
+        return {
+            "link": f"{name}/{render.PAGE_FILE}",
+            "title": body["title"],
+            "version": folder.name,
+            "runs": body["runs"]["rows"],
+            "counts": lead.counts(render.read_verdicts(folder)),
+        }
+    except (InnolabError, OSError, ValueError, KeyError) as error:
+        troubles.append(f"{name}: {error}")
+        return {}
 
 
 def _study(name: str, troubles: list[str]) -> dict[str, Any]:
@@ -45,6 +66,7 @@ def _study(name: str, troubles: list[str]) -> dict[str, Any]:
         "reports": reports,
         "picture": reports[0]["picture"] if reports else None,
         "comparisons": [_comparison(page) for page in folders.comparisons(name)],
+        "pools": [_pool(page) for page in folders.pools(name)],
     }
 
 
@@ -73,4 +95,12 @@ def _comparison(page: Path) -> dict[str, str]:
     return {
         "link": page.relative_to(folders.reports_folder()).as_posix(),
         "name": " and ".join(page.parent.name.split("_")),
+    }
+
+
+def _pool(page: Path) -> dict[str, str]:
+    counted, _, digest = page.parent.name.rpartition("-")
+    return {
+        "link": page.relative_to(folders.reports_folder()).as_posix(),
+        "name": f"{counted.replace('-', ' ')} ({digest})",
     }

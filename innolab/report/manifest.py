@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,10 @@ from innolab.report import crate, folders, render
 from innolab.studies.study import Study
 
 LOCK = places.own("requirements.lock")
+TABLE = "table"
+# Both name folders, out of which they must not lead.
+NAME = r"^[a-z0-9-]{1,60}$"
+VERSION = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{1,6}$"
 _SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -64,9 +68,8 @@ class _Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_: Literal[1] = Field(alias="schema")
-    # Both name folders, out of which they must not lead.
-    version: str = Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{1,6}$")
-    study: str = Field(pattern=r"^[a-z0-9-]{1,60}$")
+    version: str = Field(pattern=VERSION)
+    study: str = Field(pattern=NAME)
     scale: str
     parameters: dict[str, Any]
     spec_sha256: str = Field(pattern=_SHA256)
@@ -86,6 +89,65 @@ class _Manifest(BaseModel):
     notebook_sha256: str | None = Field(default=None, pattern=_SHA256)
     claims_sha256: str | None = Field(default=None, pattern=_SHA256)
     sealed_at: AwareDatetime | None = None
+
+
+class _OfTable(BaseModel):
+    """What the manifest of a judged table must hold.
+
+    Attributes
+    ----------
+    schema_, kind : the version of this form, and that it is a table's
+    study, version : what the report is named
+    title, source : of the table: who published it
+    given : the digest of each file that was given, by its name
+    runs : how many rows and arms the table has
+    rendered_by, lock_sha256, sealed_at, files, seal, time_s : as in the manifest of a study
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_: Literal[1] = Field(alias="schema")
+    kind: Literal["table"]
+    study: str = Field(pattern=NAME)
+    version: str = Field(pattern=VERSION)
+    title: str
+    source: str | None
+    given: dict[str, str]
+    runs: dict[str, int]
+    rendered_by: _Innolab
+    lock_sha256: str = Field(pattern=_SHA256)
+    sealed_at: AwareDatetime
+    time_s: dict[str, float]
+    files: dict[str, str]
+    seal: str = Field(pattern=_SHA256)
+
+
+def is_of_table(body: Mapping[str, Any]) -> bool:
+    """Return whether a manifest is of a judged table, and not of a study's report."""
+    return body.get("kind") == TABLE
+
+
+def seal_table(folder: Path, facts: Mapping[str, Any]) -> Path:
+    """Write the manifest of a judged table, rename its folder to its version, and return it.
+
+    Parameters
+    ----------
+    facts : its `study`, `title`, `source`, `given` and `runs`
+    """
+    return _sealed(
+        folder,
+        {
+            "schema": 1,
+            "kind": TABLE,
+            "version": folders.version_of(folder),
+            **facts,
+            "rendered_by": own_facts(),
+            "lock_sha256": digest(LOCK),
+            "sealed_at": _now(),
+            "time_s": {},
+            "files": digests(folder),
+        },
+    )
 
 
 def seal(
@@ -112,13 +174,21 @@ def seal(
         "notebook_sha256": digest(render.source_of(study)),
         "claims_sha256": claims.sha256(study.papers.claims),
         "lock_sha256": digest(LOCK),
-        "sealed_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        "sealed_at": _now(),
         "time_s": time_s,
         "files": digests(folder),
     }
+    return _sealed(folder, body)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def _sealed(folder: Path, body: dict[str, Any]) -> Path:
     body["seal"] = seal_of(body)
     files.write(folder / folders.MANIFEST_FILE, json.dumps(body, indent=1) + "\n")
-    final = folder.with_name(version)
+    final = folder.with_name(folders.version_of(folder))
     if final.is_symlink():  # To the provisional page.
         final.unlink()
     if final.exists():
@@ -157,7 +227,8 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / folders.MANIFEST_FILE
     try:
         body = parsing.json_file(path)
-        _Manifest.model_validate(body)
+        is_table = isinstance(body, dict) and is_of_table(body)
+        (_OfTable if is_table else _Manifest).model_validate(body)
     except ValueError as error:
         raise InputError(
             f"{path} is damaged: {parsing.reason(error)}. Take the report from its source."
@@ -169,6 +240,26 @@ def seal_of(body: dict[str, Any]) -> str:
     """Return the digest of a manifest without its seal."""
     rest = {name: value for name, value in body.items() if name != "seal"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def faults(report: Path, body: dict[str, Any]) -> list[str]:
+    """Return what of a report is not as it was sealed, each naming its file."""
+    found = []
+    if seal_of(body) != body["seal"]:
+        found.append(f"{folders.MANIFEST_FILE}: it was changed after it was sealed")
+    stages_s = sum(seconds for name, seconds in body["time_s"].items() if name != "total")
+    if abs(stages_s - body["time_s"].get("total", stages_s)) > 1:
+        found.append(f"{folders.MANIFEST_FILE}: the times of its stages are not its total")
+    listed = body["files"]
+    present = members(report)
+    for name in sorted(listed.keys() | present.keys()):
+        if name not in present:
+            found.append(f"{name}: missing")
+        elif name not in listed:
+            found.append(f"{name}: not part of the report when it was sealed")
+        elif listed[name] != digest(present[name]):
+            found.append(f"{name}: changed after the report was sealed")
+    return found
 
 
 def strangers(folder: Path) -> list[str]:

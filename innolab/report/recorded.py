@@ -16,9 +16,65 @@ from innolab.storage.profiles import Calibration, Profile, profiles
 
 def host(facts: Mapping[str, Any]) -> Table:
     """Return the host's facts as name and value; unknown ones say so."""
+    return Table([{"fact": _name(k), "value": _fact(k, v)} for k, v in _flat(facts).items()])
+
+
+def hosts(runs: Sequence[Run]) -> Table:
+    """Return the facts of a fleet's hosts: a row a fact that all share, else one for each value.
+
+    Hosts have letters, in the order in which they first handed a block over.
+    """
+    facts: dict[str, dict[str, Any]] = {}
+    blocks = {}
+    for member, letter in letters(runs).items():
+        own = [run for run in runs if run.member == member]
+        facts[letter] = _flat(own[0].conditions["host"])
+        blocks[letter] = ", ".join(map(str, sorted({run.block + 1 for run in own})))
+    names = dict.fromkeys(name for of in facts.values() for name in of)
+    said = {_name(name): {who: _fact(name, of.get(name)) for who, of in facts.items()}
+            for name in names}  # fmt: skip
+    return Table(
+        [
+            row
+            for name, values in {"blocks": blocks, **said}.items()
+            for row in _by_value(name, values)
+        ]
+    )
+
+
+def _by_value(name: str, values: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Yield a row for each value of a fact, with the hosts that have it where it is not one."""
+    who: dict[str, list[str]] = {}
+    for host, value in values.items():
+        who.setdefault(value, []).append(host)
+    for value, those in who.items():
+        of = "" if len(who) == 1 else f" ({text('hosts {names}', names=', '.join(those))})"
+        yield {"fact": name, "value": f"{value}{of}"}
+
+
+def letters(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the letter of each host of a fleet, by its digest."""
+    members = dict.fromkeys(run.member for run in runs)
+    return {member: _letter(place) for place, member in enumerate(members)}
+
+
+def _letter(place: int) -> str:
+    """Return the name of a place among hosts.
+
+    >>> _letter(0), _letter(25), _letter(26)
+    ('A', 'Z', 'A2')
+    """
+    turn, letter = divmod(place, 26)
+    return chr(ord("A") + letter) + (str(turn + 1) if turn else "")
+
+
+def _flat(facts: Mapping[str, Any]) -> dict[str, Any]:
     flat = {k: v for k, v in facts.items() if k != "disk"}
-    flat |= {f"disk {k}": v for k, v in facts["disk"].items()}
-    return Table([{"fact": k.replace("_", " "), "value": _fact(k, v)} for k, v in flat.items()])
+    return flat | {f"disk {k}": v for k, v in facts["disk"].items()}
+
+
+def _name(fact: str) -> str:
+    return fact.replace("_", " ")
 
 
 def _fact(name: str, value: Any) -> str:

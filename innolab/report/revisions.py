@@ -116,8 +116,17 @@ def tree(body: dict[str, Any]) -> Path:
             _git("archive", f"--output={archive}", commit, "--", *parts).check_returncode()
             with tarfile.open(archive) as packed:
                 packed.extractall(Path(half) / "tree", filter="data")
-            (Path(half) / "tree").rename(place)
+            _keep(Path(half) / "tree", place)
     return place
+
+
+def _keep(made: Path, place: Path) -> None:
+    """Put a folder in its place, unless another process has put the same there meanwhile."""
+    try:
+        made.rename(place)
+    except OSError:
+        if not place.exists():
+            raise
 
 
 def _is_known(commit: str | None) -> bool:
@@ -143,20 +152,20 @@ def _python(place: Path) -> Path:
     folder = _cache() / f"venv-{digest[:16]}"
     if not folder.exists():
         uv = shutil.which("uv", path=str(Path(sys.executable).parent))
-        half = folder.with_name(folder.name + ".part")
-        shutil.rmtree(half, ignore_errors=True)
-        python = half / "bin" / "python"
-        for words in (
-            ["venv", "--quiet", "--relocatable", "--python", sys.executable, str(half)],
-            ["pip", "install", "--quiet", "--python", str(python), "--require-hashes", "-r", lock],
-        ):
-            done = subprocess.run([str(uv), *map(str, words)], capture_output=True, text=True)
-            if done.returncode:
-                raise UnavailableError(
-                    f"the libraries of its requirements.lock (sha256 {digest}) could not be "
-                    f"installed: {' '.join(done.stderr.split())[-300:]}"
-                )
-        half.rename(folder)
+        with tempfile.TemporaryDirectory(dir=_cache()) as room:
+            half = Path(room) / "venv"
+            python = half / "bin" / "python"
+            for words in (
+                ["venv", "--quiet", "--relocatable", "--python", sys.executable, half],
+                ["pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", lock],
+            ):
+                done = subprocess.run([str(uv), *map(str, words)], capture_output=True, text=True)
+                if done.returncode:
+                    raise UnavailableError(
+                        f"the libraries of its requirements.lock (sha256 {digest}) could not be "
+                        f"installed: {' '.join(done.stderr.split())[-300:]}"
+                    )
+            _keep(half, folder)
     return folder / "bin" / "python"
 
 

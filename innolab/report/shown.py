@@ -50,6 +50,19 @@ class Table:
         return _spoken(self.frame).to_string(**self._options())
 
 
+class Tables:
+    """Tables one below the other."""
+
+    def __init__(self, *tables: Table) -> None:
+        self.tables = tables
+
+    def _repr_html_(self) -> str:
+        return "\n".join(table._repr_html_() for table in self.tables)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self.tables))
+
+
 def _spoken(frame: "pd.DataFrame") -> "pd.DataFrame":
     """Return a table with its headings and words in the language chosen."""
     if language.chosen() == language.ENGLISH:

@@ -20,6 +20,7 @@ from innolab.report import (
     companions,
     crate,
     folders,
+    judged,
     manifest,
     recompute,
     render,
@@ -42,10 +43,14 @@ _REPLAY_LIMIT_S = 900
 
 @dataclass
 class Findings:
-    """What was found of a report: faults, each naming its file, and what a reader should know."""
+    """What was found of a report: faults, each naming its file, and what a reader should know.
+
+    `of` says what was compared.
+    """
 
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    of: str = "files, runs, settings, series, checks, verdicts, figures, notebook and page"
 
 
 def verify(report: Path, *, execute: bool = False, signers: Path | None = None) -> Findings:
@@ -68,8 +73,10 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     if strange := manifest.strangers(report):
         return Findings(strange)
     body = manifest.read(report)
-    if faults := _sealed(report, body):
+    if faults := manifest.faults(report, body):
         return Findings(faults)
+    if manifest.is_of_table(body):
+        return _of_table(report, body, signers)
     plan = Plan.read(report)
     study = studies.find(plan.study)
     try:
@@ -104,6 +111,16 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     return found
 
 
+def _of_table(report: Path, body: dict[str, Any], signers: Path | None) -> Findings:
+    """Return every fault of the report of a judged table."""
+    found = [judged.faults(report, body), signatures.check(report, signers)]
+    return Findings(
+        [fault for faults, _ in found for fault in faults],
+        [note for _, notes in found for note in notes],
+        "files, table, rankings, verdicts, figures and page",
+    )
+
+
 def _result(followed: Future[list[str]]) -> list[str]:
     try:
         return followed.result()
@@ -124,25 +141,6 @@ def _is_of_todays_study(study: Study, plan: Plan, runs: RunSet) -> bool:
     return is_older or study.spec_sha256(parameters) == plan.spec_sha256
 
 
-def _sealed(report: Path, body: dict[str, Any]) -> list[str]:
-    faults = []
-    if manifest.seal_of(body) != body["seal"]:
-        faults.append(f"{folders.MANIFEST_FILE}: it was changed after it was sealed")
-    stages_s = sum(seconds for name, seconds in body["time_s"].items() if name != "total")
-    if abs(stages_s - body["time_s"].get("total", stages_s)) > 1:
-        faults.append(f"{folders.MANIFEST_FILE}: the times of its stages are not its total")
-    listed = body["files"]
-    present = manifest.members(report)
-    for name in sorted(listed.keys() | present.keys()):
-        if name not in present:
-            faults.append(f"{name}: missing")
-        elif name not in listed:
-            faults.append(f"{name}: not part of the report when it was sealed")
-        elif listed[name] != manifest.digest(present[name]):
-            faults.append(f"{name}: changed after the report was sealed")
-    return faults
-
-
 def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     """Return what contradicts the order and the clock of the sessions that measured."""
     sessions = runlog.by_session(entries)
@@ -153,6 +151,7 @@ def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     found += consistency.times(sessions, body.get("sealed_at"))
     found += consistency.hosts(sessions)
     found += consistency.predecessors(sessions)
+    found += consistency.members([run for _, runs in sessions for run in runs])
     return [f"{runlog.FILE}: {fault}" for fault in found]
 
 
@@ -167,11 +166,13 @@ def of_plan(
     """Return what contradicts the plan, and the study's settings and checks."""
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
-    due = schedule.due(study, plan, runs, runlog.registered(entries))
-    planned = [trial.key for trial in due]
+    recorded = set(keys)
+    due = {trial.key for trial in schedule.due(study, plan, runs, runlog.registered(entries))}
+    # More than is due is no fault: arms go on while a control fails, and what fails may change.
+    planned = [trial.key for trial in study.planned(plan) if trial.key in recorded]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
-    if keys != planned:
+    if keys != planned or not due <= recorded:
         found.append("its trials are not those of the plan")
     found += _planned_otherwise(study, parameters, plan, entries)
     found += consistency.guarded(

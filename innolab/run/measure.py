@@ -3,18 +3,21 @@
 import datetime
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Protocol
 
 from innolab.analysis import claims
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
-from innolab.record import journal, runlog
+from innolab.record import arrived, journal, runlog
 from innolab.record.plan import Plan, Progress
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog, SessionStart
 from innolab.record.runs import RunSet
+from innolab.run.block import Measured, Task
 from innolab.run.plan import arrays_of
 from innolab.run.session import Session
 from innolab.studies import schedule
@@ -22,6 +25,13 @@ from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study, Trial
 
 _PARTLY = "partly"
+
+
+class Crew(Protocol):
+    """Hosts that measure blocks."""
+
+    def blocks(self, tasks: Sequence[Task]) -> Iterator[Measured]:
+        """Yield the blocks of some tasks as they arrive, in any order, each once."""
 
 
 def replaying() -> bool:
@@ -38,6 +48,7 @@ def measure(
     progress: Progress,
     clock: Clock,
     after_trial: Callable[[int, bool], None] = lambda _blocks, _is_whole: None,
+    crew: Crew | None = None,
 ) -> RunSet:
     """Run every trial that the folder's plan calls for and has no record of; return all runs.
 
@@ -47,11 +58,13 @@ def measure(
     ----------
     after_trial : is called after each trial, with the number of blocks that are complete and
         whether the trial has just completed one
+    crew : the hosts that measure, where it is not this one
 
     Raises
     ------
     InputError
-        Where a build of the plan is gone, or the log of the runs was altered.
+        Where a build of the plan is gone, the log of the runs was altered, or the plan is for
+        several hosts and none are given.
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
@@ -62,6 +75,11 @@ def measure(
         raise InputError(
             f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
             "away and measure again. Nothing was changed."
+        )
+    if chosen.wave and not (crew or replaying()):
+        raise InputError(
+            f"{folder.name} is measured by a fleet, {chosen.wave} blocks at a time. Resume it by: "
+            f"innolab run {study.name} --scheduler ADDRESS. Nothing was measured."
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
     journal.settle(folder, recorded)
@@ -80,7 +98,10 @@ def measure(
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
-        _run_trials(study, chosen, log, progress, clock, after_trial)
+        if crew:
+            _run_blocks(study, chosen, log, progress, clock, after_trial, crew)
+        else:
+            _run_trials(study, chosen, log, progress, clock, after_trial)
     return study.read(folder)
 
 
@@ -132,6 +153,38 @@ def _run_trials(
         session.clear()
         if found:
             found.host.close()
+
+
+def _run_blocks(
+    study: Study,
+    chosen: Plan,
+    log: RunLog,
+    progress: Progress,
+    clock: Clock,
+    after_trial: Callable[[int, bool], None],
+    crew: Crew,
+) -> None:
+    """Have hosts measure whole blocks beside each other, and record each as it arrives."""
+    folder = log.path.parent
+    arrived.put_in(log)
+    log.begin(_start(study, study.check(chosen.parameters), chosen))
+    most = len(study.planned(chosen))
+    while missing := _missing(study, chosen, folder):
+        blocks = {n: list(t) for n, t in groupby(missing, key=lambda trial: trial.block)}
+        tasks = [Task(chosen, n, frozenset(t.key for t in of)) for n, of in blocks.items()]
+        began = time.monotonic()
+        for measured in crew.blocks(tasks):
+            clock.leave_out(time.monotonic() - began)
+            arrived.set_down(folder, measured.block, measured.runs, measured.files)
+            for run in arrived.put_in(log):
+                clock.add_earlier(run.conditions["time_s"])
+            runs = study.read(folder).runs
+            whole = len({run.block for run in runs})
+            progress.trials(len(runs), most, None, f"{whole} blocks recorded")
+            with clock.stage("provisional page"):
+                after_trial(whole, True)
+            began = time.monotonic()
+    progress.trials(most, most, 0, "all runs recorded")
 
 
 def _start(study: Study, parameters: Parameters, chosen: Plan) -> SessionStart:

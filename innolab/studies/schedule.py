@@ -22,7 +22,7 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
     """Return the trials of a plan that its runs call for, in the order of their running.
 
     Those of a block are known once all runs of the blocks before it are recorded: the list ends
-    with the first block that is not complete.
+    with the first block that is not complete, and those that are measured beside it.
 
     Parameters
     ----------
@@ -35,13 +35,14 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
         first = chosen.blocks.first
         return [t for t in study.planned(chosen) if t.block < first or t.key in recorded]
     looks = judging.Looks(study, chosen.blocks, chosen, runs) if chosen.blocks else None
+    blocks = {n: list(t) for n, t in groupby(study.planned(chosen), key=lambda trial: trial.block)}
     found: list[Trial] = []
-    for block, trials in groupby(study.planned(chosen), key=lambda trial: trial.block):
-        of_block = list(trials)
-        if looks and chosen.blocks and block >= chosen.blocks.first:
-            of_block = _still_open(study, chosen, looks, runs, of_block)
-        found += of_block
-        if not of_block or not recorded.issuperset(trial.key for trial in of_block):
+    for wave in chosen.waves(len(blocks)):
+        of_wave = [trial for block in wave for trial in blocks[block]]
+        if looks and chosen.blocks and wave.start >= chosen.blocks.first:
+            of_wave = _still_open(study, chosen, looks, runs, of_wave)
+        found += of_wave
+        if not of_wave or not recorded.issuperset(trial.key for trial in of_wave):
             break
     return found
 
@@ -49,10 +50,10 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
 def _still_open(
     study: Study, chosen: Plan, looks: judging.Looks, runs: RunSet, trials: list[Trial]
 ) -> list[Trial]:
-    """Return the trials of a block that are worth their time, given the blocks before it."""
+    """Return the trials of a wave that are worth their time, given the blocks before it."""
     block = trials[0].block
     before = runs.where(lambda run: run.block < block)
-    if _is_over_budget(study, chosen, before.runs, len(trials)):
+    if _is_over_budget(study, chosen, before.runs, trials):
         return []
     # What a failed control withholds is open, also where it was decided.
     is_sound = not controls.controls(before, study.compared).failed
@@ -89,10 +90,14 @@ def _is_of(factors: Factors, sides: Sequence[tuple[str, Where]]) -> bool:
     )
 
 
-def _is_over_budget(study: Study, chosen: Plan, runs: Sequence[Run], trials: int) -> bool:
-    """Return whether another block, at the pace of those before it, would exceed the time given."""
+def _is_over_budget(
+    study: Study, chosen: Plan, runs: Sequence[Run], trials: Sequence[Trial]
+) -> bool:
+    """Return whether a wave, at the pace of the blocks before it, would exceed the time given."""
     budget_s = study.check(chosen.parameters).budget_s
     if budget_s is None or not runs:
         return False
     spent_s = sum(sum(run.conditions["time_s"].values()) for run in runs)
-    return bool(spent_s * (1 + trials / len(runs)) > budget_s)
+    of_block = sum(trial.block == trials[0].block for trial in trials)
+    # Hosts spend their time beside each other.
+    return bool(spent_s * (1 / (chosen.wave or 1) + of_block / len(runs)) > budget_s)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from innolab.analysis import cache_misses, queueing, stats
+from innolab.analysis import buying, cache_misses, queueing, stats
 from innolab.analysis.queueing import Device, Model, Point
 from innolab.storage.profiles import profiles
 from innolab.studies.more_memory.study import POOL_RATIOS, MemoryParameters
@@ -136,23 +136,13 @@ def options(asked: MemoryParameters) -> pd.DataFrame:
     Columns: option, x_ratio (pool over data), device (its speed), price (NaN where not known).
     """
     have, data, mine = asked.buy_memory_gb, asked.buy_data_gb, asked.buy_device
-    twice, whole, least = 2 * have, max(have, data), profiled(mine).read_per_s
+    least = profiled(mine).read_per_s
     sold = [(pieces(p.name, data), p.name) for p in profiles().values() if p.capacity_bytes]
     faster = [(n, name) for n, name in sold if profiled(name).read_per_s > least]
     most = max(POOL_RATIOS.values())
-
-    def cost(price: float | None, amount: float) -> float:
-        return amount and (math.nan if price is None else price * amount)
-
-    rows = [
-        (f"what there is: {have:g} GB of memory, {mine}", have, 0, mine),
-        (f"twice the memory: {twice:g} GB", twice, 0, mine),
-        (f"memory for all data: {whole:g} GB", whole, 0, mine),
-        *((f"a faster device: {n} x {name}", have, n, name) for n, name in faster),
-        *((f"both: {twice:g} GB and {n} x {name}", twice, n, name) for n, name in faster),
-    ]
+    found = buying.offers(have, data, mine, faster, asked.price_memory_gb, asked.price_devices)
     return pd.DataFrame(
-        {"option": option, "x_ratio": min(gb / data, most), "device": profiled(name, max(n, 1)),
-         "price": cost(asked.price_memory_gb, gb - have) + cost(asked.price_devices.get(name), n)}
-        for option, gb, n, name in rows
+        {"option": offer.option, "x_ratio": min(offer.memory_gb / data, most),
+         "device": profiled(offer.device, max(offer.pieces, 1)), "price": offer.price}
+        for offer in found
     )  # fmt: skip

@@ -2,48 +2,37 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
+from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
-from innolab.analysis.evidence import Evidence, Finding
 from innolab.hosts import network
-from innolab.loads import oltp, replicated
+from innolab.loads import filtered, oltp, replicated
 from innolab.loads.trial import Bench
-from innolab.mysql import replication
+from innolab.mysql import failover, replication
 from innolab.mysql.builds import Build
 from innolab.mysql.faults import FAULTS
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
 from innolab.storage.profiles import HOST, limited
-from innolab.studies.parameters import (
-    ByEffort,
-    ByScale,
-    Devices,
-    Parameters,
-    Threads,
-    one_of,
-)
+from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Threads, one_of
 from innolab.studies.replication import crossing, failing, spreading
 from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Facts, Study
 
 POOL_RATIO = 1 / 3
 MOST_NODES = 5
+_SYNCED = {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1}
+_ALONE = replication.semi_sync(on=False)
 # What a commit waits for. "relaxed" syncs neither log, "log later" not InnoDB's own; "short" waits
 # for a replica, but not for long; "both" for two, where the server can (since 5.7.3).
 COMMITS: Mapping[str, dict[str, Any]] = {
-    "relaxed": {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2,
-                **replication.semi_sync(on=False)},
-    "log later": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 2,
-                  **replication.semi_sync(on=False)},
-    "async": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1,
-              **replication.semi_sync(on=False)},
-    "semi-sync": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1,
-                  **replication.semi_sync(on=True)},
-    "both": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1,
-             **replication.semi_sync(on=True, wait_for=2)},
-    "short": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 1,
-              **replication.semi_sync(on=True, timeout_ms=100)},
-}  # fmt: skip
+    "relaxed": {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2, **_ALONE},
+    "log later": {"sync_binlog": 1, "innodb_flush_log_at_trx_commit": 2, **_ALONE},
+    "async": {**_SYNCED, **_ALONE},
+    "semi-sync": {**_SYNCED, **replication.semi_sync(on=True)},
+    "both": {**_SYNCED, **replication.semi_sync(on=True, wait_for=2)},
+    "short": {**_SYNCED, **replication.semi_sync(on=True, timeout_ms=100)},
+}
 _USUALLY: Mapping[str, Level] = {
     "replicas": 2, "appliers": 1, "commit": "async", "fault": "none", "binlog": "ROW",
     "moved_by": "nobody",
@@ -93,9 +82,11 @@ def cases(effort: str, devices: tuple[str, ...]) -> list[dict[str, Level]]:
     few += [fault("slow", "async"), fault("slow", "semi-sync"), fault("cut", "async")]
     if effort == "quick":
         return few
-    few += [spread(2), spread(1, 4), pyramid("MIXED"), power("log later")]
+    few += [spread(2), spread(1, 4), case(spreading.PROXIED, replicas=4, **loaded)]
+    few += [pyramid("MIXED"), power("log later")]
     few += [fault("slow", commit) for commit in ("relaxed", "both", "short")]
     few += [fault("kill", "semi-sync"), fault("cut", "semi-sync"), fault("stop", "async")]
+    few += [fault("kill", "async", "mha"), fault("cut", "async", "mha")]
     few += [fault("kill", "async", "hand"), case("schema change", moved_by="hand", **faulty)]
     return few
 
@@ -118,13 +109,9 @@ def settings(parameters: ReplicationParameters, arm: Arm, facts: Facts) -> dict[
     }
 
 
-def refuses(build: Build) -> str | None:
-    """Return why a build cannot run the study, or None."""
-    return replication.why_impossible(build)
-
-
 SYSTEMS = {
     "spread": spreading.spread,
+    spreading.PROXIED: spreading.spread,
     "divided": spreading.divided,
     "failover": failing.trial,
     "power": failing.power,
@@ -135,24 +122,19 @@ SYSTEMS = {
 
 def lacks(build: Build) -> dict[str, dict[str, str]]:
     """Return the levels that a build cannot have."""
-    if replication.has_semi_sync(build):
-        return {}
-    why = f"{build.id} has no semi-synchronous replication: its plugins did not come with it"
-    return {"commit": dict.fromkeys(("semi-sync", "both", "short"), why)}
+    found = {}
+    if not replication.has_semi_sync(build):
+        why = f"{build.id} has no semi-synchronous replication: its plugins did not come with it"
+        found["commit"] = dict.fromkeys(("semi-sync", "both", "short"), why)
+    if no_mha := failover.why_no_mha(build):
+        found["moved_by"] = {"mha": no_mha}
+    return found
 
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     """Run what the arm's system asks for."""
     asked = settings(bench.parameters, arm, bench.dataset_facts)
     yield from SYSTEMS[arm.system](bench, arm, asked)
-
-
-def witness(evidence: Evidence) -> Finding:
-    """Prevents a witness that is wrong about what it was told from passing for a loss."""
-    refused = [row["refused_present"] for row in evidence.observations if "refused_present" in row]
-    if any(refused):
-        return "invalid", f"{sum(refused)} rows are there that a server had refused"
-    return "ok", "no row is there that a server had refused"
 
 
 STUDY = Study(
@@ -166,7 +148,7 @@ STUDY = Study(
         "commit": list(COMMITS),
         "fault": ["none", *FAULTS, "power"],
         "binlog": ["ROW", "STATEMENT", "MIXED"],
-        "moved_by": ["nobody", "keepalived", "hand"],
+        "moved_by": ["nobody", *get_args(failover.MovedBy)],
         "device": parameters.devices,
     },
     keep=keep,
@@ -179,22 +161,10 @@ STUDY = Study(
     metrics={
         **replicated.METRICS,
         "commits_per_s": "1/s",
-        "acknowledged": "commits",
-        "lost": "commits",
-        "lost_after": "commits",
-        "unknown_present": "commits",
-        "refused_present": "commits",
-        "gap_s": "s",
-        "writable": "servers",
-        "holders": "servers",
-        "errant": "transactions",
-        "others_equal": "share of the faults after which the others are equal",
-        "old_equal": "share of the faults after which the old source can follow",
-        "changed": "share of the statements that change something below",
-        "stopped": "share of the statements that stop the replica",
-        "right": "share of the statements that do below what the filter promises",
-        "wrong_rows": "statements",
-        "wrong_tables": "statements",
+        **acknowledged.METRICS,
+        **failover.METRICS,
+        **filtered.METRICS,
+        **filtered.SUMS,
         "conflict_stops": "share of the conflicts that stop the replica",
         "leaf_equal": "share of the trials",
     },
@@ -207,7 +177,7 @@ STUDY = Study(
     # Several servers share the device: what is foreign to one is another's.
     checks=(*(name for name in USUAL if name != "foreign disk traffic"), "device as its profile",
             "load without errors", "witness as told"),
-    own_checks={"witness as told": witness},
+    own_checks={"witness as told": acknowledged.as_told},
     variables={
         "system": (), "replicas": (), "fault": (), "moved_by": (), "device": (),
         "appliers": {"slave_parallel_workers", "replica_parallel_workers"},
@@ -215,14 +185,14 @@ STUDY = Study(
         "binlog": {"binlog_format"},
     },
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
-    tools=("arping", "fio", "keepalived", "mkfs.xfs", "sysbench"),
+    tools=("arping", "fio", "haproxy", "keepalived", "mkfs.xfs", "sysbench"),
     # Of a device of 200 operations a second a moment says little.
     calibration_s=ByScale(2.0, 3.0, 10.0),
     copies=1 + MOST_NODES,
     beside_bytes=lambda parameters: MOST_NODES * (
         SERVER_OVERHEAD_BYTES + int(POOL_RATIO * parameters.table_rows * oltp.BYTES_PER_ROW)
     ),
-    refuses=refuses,
+    refuses=replication.why_impossible,
     lacks=lacks,
     impossible=network.why_impossible,
 )  # fmt: skip

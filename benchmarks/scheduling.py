@@ -1,0 +1,118 @@
+"""How close a fleet of 200 simulated hosts comes to the ideal: `python -m benchmarks.scheduling`.
+
+The hosts are workers of a real Dask cluster in this process. A host takes as long for a trial as
+the newest report of a study did, made shorter, and returns nothing else. The ideal is the time of
+all blocks over the number of hosts.
+"""
+
+import argparse
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+
+from distributed import LocalCluster, Nanny, Worker
+
+from innolab import studies
+from innolab.record.plan import Blocks, Plan
+from innolab.report import folders
+from innolab.run.block import Measured, Task
+from innolab.run.fleet import RESOURCE, Fleet
+
+STUDY = "multi-buffer-pool"
+# Recorded seconds in one of here.
+SPEED = 50
+
+
+class Quiet:
+    """Progress that nobody reads."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    mark = say
+
+    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
+        pass
+
+
+@cache
+def recorded_s() -> list[list[float]]:
+    """Return the seconds that each trial of each whole block took, in the newest report."""
+    runs = studies.find(STUDY).read(folders.finished(STUDY)[-1]).runs
+    blocks: dict[int, list[float]] = {}
+    for run in runs:
+        blocks.setdefault(run.block, []).append(sum(run.conditions["time_s"].values()))
+    most = max(map(len, blocks.values()))
+    return [trials for trials in blocks.values() if len(trials) == most]
+
+
+def block_s(block: int) -> list[float]:
+    """Return how long the trials of a block take here."""
+    of = recorded_s()[block % len(recorded_s())]
+    return [seconds / SPEED for seconds in of]
+
+
+def replayed(task: Task, heed: Callable[[int, int], None]) -> Measured:
+    """Take as long as was recorded."""
+    trials = block_s(task.block)
+    for done, seconds in enumerate(trials):
+        heed(done, len(trials))
+        time.sleep(seconds)
+    return Measured(task.block, "", [], {})
+
+
+def lose_hosts(cluster: LocalCluster, times: int, every_s: float, ended: threading.Event) -> None:
+    """End a host without a word and start another, again and again."""
+    dice = random.Random(1)
+    for _ in range(times):
+        if ended.wait(every_s):
+            return
+        name = dice.choice(sorted(cluster.workers, key=str))
+        worker: Worker | Nanny = cluster.workers.pop(name)
+        cluster.sync(worker.close, timeout=0, executor_wait=False, reason="lost")
+        cluster.scale(len(cluster.worker_spec))
+
+
+def main() -> None:
+    """Print throughput over the ideal, and whether each block arrived once."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--hosts", type=int, default=200)
+    options.add_argument("--blocks", type=int, default=2000)
+    options.add_argument("--losses", type=int, default=0)
+    asked = options.parse_args()
+    plan = Plan(STUDY, "", {}, [], {}, blocks=Blocks(asked.blocks, asked.blocks), wave=asked.hosts)
+    tasks = [Task(plan, block, frozenset()) for block in range(asked.blocks)]
+    ideal_s = sum(sum(block_s(block)) for block in range(asked.blocks)) / asked.hosts
+    ended = threading.Event()
+    with (
+        LocalCluster(
+            n_workers=asked.hosts,
+            threads_per_worker=1,
+            processes=False,
+            resources={RESOURCE: 1},
+            dashboard_address=None,
+        ) as cluster,
+        Fleet(cluster.scheduler_address, Quiet(), replayed) as fleet,
+    ):
+        every_s = ideal_s / max(asked.losses, 1)
+        killer = threading.Thread(
+            target=lose_hosts, args=(cluster, asked.losses, every_s, ended), daemon=True
+        )
+        killer.start()
+        began = time.monotonic()
+        arrived = Counter(found.block for found in fleet.blocks(tasks))
+        took_s = time.monotonic() - began
+        ended.set()
+        killer.join()
+    once = sum(arrived[block] == 1 for block in range(asked.blocks))
+    print(
+        f"{asked.hosts} hosts, {asked.blocks} blocks, {asked.losses} hosts lost: {took_s:.1f} s, "
+        f"ideal {ideal_s:.1f} s, {ideal_s / took_s:.1%} of the ideal; {once} blocks arrived once"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The verb that judges a published table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from innolab.cli.options import AsJson
+
+
+def _files(*endings: str) -> list[str]:
+    """Return the files here, by their endings: a table that is judged mostly lies here."""
+    return sorted(path.name for path in Path.cwd().iterdir() if path.suffix in endings)
+
+
+_Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="A CSV file, or a JSON list of runs.",
+        autocompletion=lambda: _files(".csv", ".json"),
+    ),
+]
+_Claims = Annotated[
+    Path | None,
+    typer.Option(
+        help="What is claimed, as in data/claims; else rankings alone.",
+        autocompletion=lambda: _files(".yml", ".yaml"),
+    ),
+]
+_About = Annotated[
+    Path | None,
+    typer.Option(
+        help="What the columns are: metrics with units, factors, source.",
+        autocompletion=lambda: _files(".yml", ".yaml"),
+    ),
+]
+
+
+def judge(
+    table: _Table,
+    claims: _Claims = None,
+    about: _About = None,
+    ranked: Annotated[
+        str | None, typer.Option(metavar="FACTOR", help="Whose levels are ranked.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the report; else that of the table's file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge a table that somebody published: which rankings and claims stand beyond the noise.
+
+    Writes a report below its name and prints what is decided, then the path of its page. Rows with
+    equal factors are replicates, whose spread makes the intervals; a table without any borrows a
+    spread from this collection.
+    """
+    from innolab.cli import documents, judge_document
+    from innolab.report import judged, judged_page, render
+
+    folder, found = judged.judge(table, claims, about, ranked, name)
+    page = folder / render.PAGE_FILE
+    if as_json:
+        documents.show(judge_document.document(found, page))
+        return
+    for line in judged_page.lines(found):
+        # What an unknown author wrote must not control the reader's terminal.
+        print("".join(c if c.isprintable() else "?" for c in line))
+    print(page)

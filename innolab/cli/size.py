@@ -1,0 +1,134 @@
+"""The verb that sizes the buffer pool of a server that runs."""
+
+import math
+import re
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from innolab.base.errors import InnolabError, InputError
+from innolab.cli.options import AsJson
+
+_SIZE = re.compile(r"(?P<number>\d+(?:[.]\d+)?)(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SECONDS = (5.0, 3600.0)
+
+
+def size(
+    socket: Annotated[str | None, typer.Option(metavar="PATH", help="Its unix socket.")] = None,
+    defaults_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="An option file with socket or host, user, password."),
+    ] = None,
+    login_path: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Cannot be read; says what to do instead.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Who asks; else as the file or you.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long to watch, at each size.")] = 60.0,
+    at: Annotated[
+        list[str] | None, typer.Option(metavar="SIZE", help="A size to predict too, as 24G.")
+    ] = None,
+    resize: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SIZE", help="A size to try for a while; changes the server."),
+    ] = None,
+    price_memory_gb: Annotated[
+        float | None, typer.Option(help="What a gigabyte of memory costs.")
+    ] = None,
+    price_device: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PRICE", help="What a device of data/devices.csv costs."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Write a page there too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what another buffer pool would give a server that runs, without a restart.
+
+    Asks by SELECT and SHOW alone. Only --resize changes anything, the size of the pool, for a while
+    and always back; MySQL 5.7 and later can.
+    """
+    _require_readable(login_path)
+    if not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        raise InputError(f"--seconds is {seconds:g}; it is {_SECONDS[0]:g} to {_SECONDS[1]:g}.")
+    sizes, rungs = ([_bytes(one) for one in given or []] for given in (at, resize))
+    prices = _prices(price_memory_gb, price_device or [])
+    if html is not None and not html.absolute().parent.is_dir():
+        raise InputError(f"There is no folder {html.absolute().parent} to write {html.name} in.")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+
+    from innolab.cli import size_document
+    from innolab.mysql.target import Target
+    from innolab.run import own_server
+    from innolab.run.progress import Shown
+
+    target = Target(socket, defaults_file, user)
+    with Shown() as progress:
+        asked = own_server.Asked(seconds, sizes, rungs)
+        found = own_server.size(target, asked, progress.mark)
+    offers = size_document.offers(found, price_memory_gb, prices)
+    if html is not None:
+        from innolab.report import size_page
+
+        size_page.write(
+            html.absolute(), *size_document.places(found), size_document.values(found, offers)
+        )
+    if as_json:
+        print(size_document.document(found, offers).model_dump_json(indent=1))
+    else:
+        print("\n".join(size_document.lines(found, offers)))
+
+
+class _InterruptedError(InnolabError):
+    """Asked to end."""
+
+
+def _end(_number: int, _frame: object) -> None:
+    raise _InterruptedError("Interrupted. The pool is as it was, and nothing was written.")
+
+
+def _require_readable(login_path: str | None) -> None:
+    if login_path is not None:
+        raise InputError(
+            "A login path lies in .mylogin.cnf, which MySQL's Python connector cannot read. Put "
+            "socket or host, user and password below [client] in a file that only you can read, "
+            "and give it with --defaults-file. Nothing was asked of any server."
+        )
+
+
+def _bytes(text: str) -> int:
+    """Return a size in bytes.
+
+    >>> _bytes("1.5G"), _bytes("384MiB")
+    (1610612736, 402653184)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    value = float(found["number"]) * _UNITS[found["unit"].upper()] if found else 0.0
+    if not 2**20 <= value <= 2**50:
+        raise InputError(f"'{text[:40]}' is no size of a pool; write it as 384M or 24G.")
+    return round(value)
+
+
+def _prices(memory_gb: float | None, devices: list[str]) -> dict[str, float]:
+    from innolab.storage.profiles import profiles
+
+    if memory_gb is not None and not (memory_gb >= 0 and math.isfinite(memory_gb)):
+        raise InputError("--price-memory-gb is no amount of money.")
+    prices = {}
+    known = [name for name, one in profiles().items() if one.times is None and one.capacity_bytes]
+    for given in devices:
+        name, _, price = given.partition("=")
+        try:
+            prices[name] = float(price)
+        except ValueError:
+            prices[name] = math.nan
+        if name not in known or not (prices[name] >= 0 and math.isfinite(prices[name])):
+            raise InputError(
+                f"'{given[:60]}' is no device with its price. Write NAME=PRICE; there are: "
+                f"{', '.join(known)}."
+            )
+    return prices

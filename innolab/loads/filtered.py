@@ -1,0 +1,103 @@
+"""Statements on a source whose replica applies one database alone: what each does below.
+
+Both have the same tables: those of the database that all share, and of one that the replica keeps
+for itself, with rows of its own.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from innolab.base.errors import InnolabError
+from innolab.mysql import replication
+from innolab.mysql.server import Server
+
+SHARED, OWN = "common", "shop"
+METRICS = {
+    "changed": "share of the statements that change something below",
+    "stopped": "share of the statements that stop the replica",
+    "right": "share of the statements that do below what the filter promises",
+}
+# Of all statements together.
+SUMS = {"wrong_rows": "statements", "wrong_tables": "statements"}
+_LIMIT_S = 20.0
+
+
+class Statement(NamedTuple):
+    """A statement on the source, and the database that is the default on its connection.
+
+    `{n}` stands for the number of the statement: each has tables of its own.
+    """
+
+    default: str
+    sql: str
+    changes_tables: bool = False
+
+
+def prepare(source: Server, below: Sequence[Server], statements: int) -> None:
+    """Make the tables of some statements on each server for itself, none of them in its log."""
+    for server in (source, *below):
+        first = 100 if server is source else 200
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            for schema, added in ((SHARED, 0), (OWN, first)):
+                cursor.execute(f"CREATE DATABASE IF NOT EXISTS {schema}")
+                for number in range(1, statements + 1):
+                    cursor.execute(f"CREATE TABLE {schema}.t{number} (id INT PRIMARY KEY, v INT)")
+                    rows = ", ".join(f"({id_}, {added + id_})" for id_ in (1, 2, 3))
+                    cursor.execute(f"INSERT INTO {schema}.t{number} VALUES {rows}")
+
+
+def tried(source: Server, below: Server, number: int, statement: Statement) -> dict[str, int]:
+    """Run one statement on the source and return what became of it below, as METRICS.
+
+    Right is what the filter promises: shared tables are as above, the replica's own as they were.
+    """
+    before = _tables(below, number)
+    with source.connect(database=statement.default) as connection, connection.cursor() as cursor:
+        cursor.execute(statement.sql.format(n=number))
+    is_through = passed(source, below)
+    after, above = _tables(below, number), _tables(source, number)
+    right = after[SHARED] == above[SHARED] and after[OWN] == before[OWN]
+    return {"changed": int(after != before), "stopped": int(not is_through), "right": int(right)}
+
+
+def summed(statements: Sequence[Statement], found: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return SUMS: how many statements that change rows or tables did what they should not."""
+    wrong = [one.changes_tables for one, row in zip(statements, found, strict=True)
+             if not row["right"]]  # fmt: skip
+    return {"wrong_rows": wrong.count(False), "wrong_tables": wrong.count(True)}
+
+
+def passed(source: Server, below: Server) -> bool:
+    """Return whether a replica came past all that its source has; False where it stopped.
+
+    Raises
+    ------
+    InnolabError
+        Where it neither stops nor comes to an end.
+    """
+    ids = replication.executed(source)
+    deadline = time.monotonic() + _LIMIT_S
+    while replication.missing(below, ids, replication.executed(below)):
+        if not replication.status(below).applies:
+            return False
+        if time.monotonic() > deadline:
+            raise InnolabError(f"The server below did not come to an end within {_LIMIT_S:g} s.")
+        time.sleep(0.05)
+    return True
+
+
+def checksums(server: Server) -> Mapping[str, int]:
+    """Return the checksum of each table of both databases."""
+    return replication.checksums(server, (SHARED, OWN))
+
+
+def _tables(server: Server, number: int) -> dict[str, dict[str, int]]:
+    """Return the checksums of a statement's own tables, by database and name."""
+    sums = checksums(server)
+    names = (f"t{number}", f"new{number}")
+    return {
+        schema: {name: sums[at] for name in names if (at := f"{schema}.{name}") in sums}
+        for schema in (SHARED, OWN)
+    }

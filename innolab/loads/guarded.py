@@ -1,0 +1,119 @@
+"""A source on a bench, found under an address that moves, and what clients of it come to know."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from innolab.analysis import acknowledged
+from innolab.base.waiting import await_that
+from innolab.hosts.network import VIRTUAL, Network
+from innolab.loads import witness
+from innolab.loads.trial import Bench
+from innolab.loads.witness import Witness
+from innolab.mysql import failover, replication
+from innolab.mysql.failover import Failover, Left, MovedBy
+from innolab.mysql.server import Server, Settings
+from innolab.mysql.topology import Shape, Topology
+from innolab.storage.emulated import EmulatedDisk
+
+# The node that clients write from.
+CLIENT = "clients"
+WRITERS = 8
+# Until replicas have what clients wrote before a fault, and wait for commits.
+FOLLOW_WITHIN_S = 60.0
+Guarded = tuple[Topology, Network, Failover]
+
+
+@contextlib.contextmanager
+def raised(bench: Bench, shape: Shape, asked: Settings, moved_by: MovedBy) -> Iterator[Guarded]:
+    """Raise servers of which the source is found under an address that moves.
+
+    What error logs say from then on is part of the trial: replicas change their source.
+
+    Parameters
+    ----------
+    shape : with a node named CLIENT
+    asked : server variables of all; commits wait for replicas as these say, or it is an error
+    """
+    with bench.topology(shape, asked) as (topology, network):
+        bench.note_error_logs(list(topology.servers.values()))
+        stack = contextlib.ExitStack()
+        try:
+            with bench.clock.stage("warm-up"):
+                # Before all else: MHA takes servers without any transaction for such without ids.
+                prepare(topology)
+            with bench.clock.stage("start/stop"):
+                guard = stack.enter_context(Failover(topology, bench.place, moved_by))
+            with bench.clock.stage("warm-up"):
+                topology.require_equal(FOLLOW_WITHIN_S)
+                _require_semi_sync(topology, asked)
+            yield topology, network, guard
+        finally:
+            with bench.clock.stage("start/stop"):
+                stack.close()
+
+
+def prepare(topology: Topology) -> None:
+    """Make what clients write to, on all servers."""
+    witness.prepare(topology.source)
+    topology.require_equal(FOLLOW_WITHIN_S)
+
+
+def _require_semi_sync(topology: Topology, asked: Settings) -> None:
+    """Prevent commits that wait for nobody from passing for such that wait for replicas."""
+    on = "ON" in (asked[f"loose_rpl_semi_sync_{source}_enabled"] for source in ("source", "master"))
+    expected = len(topology.replicas) if on else 0
+    await_that(
+        lambda: replication.semi_sync_clients(topology.source) == expected,
+        FOLLOW_WITHIN_S,
+        f"There were not {expected} replicas that the source's commits wait for",
+    )
+
+
+def clients(bench: Bench, network: Network, address: str = VIRTUAL) -> Witness:
+    """Return a witness, to be entered, that writes to whoever has an address."""
+    log = bench.place / "witness.log"
+    return Witness(network.nodes[CLIENT], address, replication.PORT, log, WRITERS)
+
+
+def cut_power(source: Server, disk: EmulatedDisk) -> float:
+    """Cut the power of a server and its disk, and return when, by the clock of the witness."""
+    # Or it would answer while its disk is gone.
+    os.kill(source.pid, signal.SIGSTOP)
+    disk.lose_power()
+    moment_s = time.monotonic()
+    source.kill()
+    return moment_s
+
+
+def outcome(
+    bench: Bench, topology: Topology, seen: Witness, left: Left, broken_s: float
+) -> dict[str, float]:
+    """Return what became of commits and servers, as `acknowledged.METRICS` and `failover.METRICS`.
+
+    Parameters
+    ----------
+    broken_s : when the source was broken, by the clock of the witness
+    """
+    bench.note("moved", left.facts())
+    with bench.clock.stage("warm-up"):
+        found = fates(bench, topology, seen, (left.first, left.last), broken_s)
+        return found | failover.aftermath(topology, left)
+
+
+def fates(
+    bench: Bench, topology: Topology, seen: Witness, sources: tuple[str, str], broken_s: float
+) -> dict[str, float]:
+    """Return what became of commits, as `acknowledged.METRICS`.
+
+    Parameters
+    ----------
+    sources : the names of who took over, and of who has the address in the end
+    broken_s : when the source was broken, by the clock of the witness
+    """
+    first, last = (witness.present(topology.servers[name]) for name in sources)
+    found = acknowledged.parted(seen.history(), broken_s, first, last)
+    bench.note("fate", found.facts())
+    return found.metrics()

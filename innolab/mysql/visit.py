@@ -1,0 +1,242 @@
+"""What a running server says of its buffer pool, by SELECT and SHOW alone.
+
+INFORMATION_SCHEMA.INNODB_BUFFER_PAGE would name each page in the pool, and is never asked: it holds
+the pool's latches while it copies them all.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from mysql.connector import Error
+
+from innolab.base.errors import InputError
+from innolab.mysql.target import Target, refusal
+
+Values = dict[str, float]
+
+_COUNTERS = (
+    "Com_commit", "Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_free",
+    "Innodb_buffer_pool_pages_total", "Innodb_buffer_pool_read_ahead",
+    "Innodb_buffer_pool_read_requests", "Innodb_buffer_pool_reads", "Innodb_pages_created",
+    "Innodb_pages_read", "Innodb_pages_written", "Questions", "Threads_running", "Uptime",
+)  # fmt: skip
+_VARIABLES = (
+    "innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_size",
+    "innodb_flush_method", "innodb_old_blocks_pct", "innodb_old_blocks_time", "innodb_page_size",
+    "performance_schema", "information_schema_stats_expiry", "version", "version_comment",
+)  # fmt: skip
+_OURS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
+_PROMOTED = (
+    "SELECT SUM(PAGES_MADE_YOUNG), SUM(PAGES_NOT_MADE_YOUNG) "
+    "FROM information_schema.INNODB_BUFFER_POOL_STATS"
+)
+# In picoseconds.
+_WAITS = (
+    "SELECT SUM(COUNT_READ), SUM(SUM_TIMER_READ) "
+    "FROM performance_schema.file_summary_by_event_name "
+    "WHERE EVENT_NAME = 'wait/io/file/innodb/innodb_data_file'"
+)
+_USED = (
+    "SELECT OBJECT_SCHEMA, OBJECT_NAME, INDEX_NAME, COUNT_READ, COUNT_WRITE "
+    "FROM performance_schema.table_io_waits_summary_by_index_usage "
+    f"WHERE OBJECT_TYPE = 'TABLE' AND COUNT_STAR > 0 AND OBJECT_SCHEMA NOT IN {_OURS}"
+)
+_SIZES = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES "
+    f"WHERE ENGINE = 'InnoDB' AND TABLE_SCHEMA NOT IN {_OURS}"
+)
+# Who works now, or did within the last second.
+_CLIENTS = (
+    "SELECT COUNT(*) FROM performance_schema.threads WHERE TYPE = 'FOREGROUND' "
+    "AND PROCESSLIST_ID <> CONNECTION_ID() AND (PROCESSLIST_COMMAND IN ('Query', 'Execute') "
+    "OR PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME <= 1)"
+)
+OLDEST = (5, 6)
+RESIZABLE = (5, 7, 5)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of InnoDB: bytes of rows and of secondary indexes, as its statistics have them."""
+
+    name: str
+    data_bytes: int
+    index_bytes: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a server is, and what it holds. Tables of the server itself are not counted."""
+
+    version: str
+    comment: str
+    variables: Mapping[str, str]
+    tables: tuple[Table, ...]
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Return the numbers of the version."""
+        return _release(self.version)
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Return whether it is a MariaDB."""
+        return "mariadb" in f"{self.version} {self.comment}".lower()
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        """Return a variable as a number."""
+        return float(self.variables.get(name, default))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a stretch of time showed: samples of counters since the start, in order.
+
+    Attributes
+    ----------
+    samples : each with `t_s`, seconds on a monotonic clock, and `clients`, NaN where not known
+    promoted, not_promoted : how often a hit did and did not move an old page to the young part
+    waited_s : that threads waited for reads of data files, NaN where not known
+    used : reads and writes of rows by table and index, where they were counted
+    """
+
+    samples: list[Values]
+    promoted: float
+    not_promoted: float
+    waited_s: float
+    used: Mapping[tuple[str, str | None], tuple[int, int]]
+
+
+class Visit:
+    """A connection to a running server that only reads; a context manager."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def __enter__(self) -> "Visit":
+        self._connection = self.target.connect()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+    @property
+    def connection(self) -> Any:
+        """Return the connection, for statements of those who know what they change."""
+        return self._connection
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement.
+
+        Raises
+        ------
+        InputError
+            Where the user has no right to them.
+        InnolabError
+            Where the server is gone.
+        """
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall()) if cursor.with_rows else []
+        except Error as error:
+            raise refusal(error) from None
+
+    def facts(self) -> Facts:
+        """Return what the server is and the sizes of its tables.
+
+        Raises
+        ------
+        InputError
+            Where it is too old, or has no InnoDB.
+        """
+        named = {str(name): str(value) for name, value in self._shown("VARIABLES", _VARIABLES)}
+        version = named.get("version", "")
+        if _release(version) < OLDEST:
+            raise InputError(
+                f"This server is {version or 'of no version'}; sizing takes MySQL 5.6 or later, "
+                "whose counters it reads. Nothing was changed."
+            )
+        if "innodb_buffer_pool_size" not in named:
+            raise InputError(f"This server ({version}) has no InnoDB, so there is no pool to size.")
+        if "information_schema_stats_expiry" in named:
+            # Else the server keeps what it is asked for in a table of its own: that is a write.
+            self.rows("SET SESSION information_schema_stats_expiry = 0")
+        tables = [
+            Table(f"{schema}.{name}", int(data or 0), int(index or 0))
+            for schema, name, data, index in self.rows(_SIZES)
+        ]
+        return Facts(version, named.get("version_comment", ""), named, tuple(tables))
+
+    def stretch(
+        self, seconds: float, period_s: float, heed: Callable[[Values], None] | None = None
+    ) -> Stretch:
+        """Watch the server for some seconds and return what its counters showed.
+
+        Parameters
+        ----------
+        period_s : between two samples, of which each is two statements
+        heed : is called with each sample, and may raise to end it
+        """
+        before, used = self._sums(), self._used()
+        samples = [self.sample()]
+        end = samples[0]["t_s"] + seconds
+        while samples[-1]["t_s"] < end:
+            left = end - time.monotonic()
+            time.sleep(max(0.0, left if left < 1.5 * period_s else period_s))
+            samples.append(self.sample())
+            if heed:
+                heed(samples[-1])
+        after, used_after = self._sums(), self._used()
+        promoted, not_promoted, _, waited_ps = (b - a for a, b in zip(before, after, strict=True))
+        counted = {
+            key: (read - used.get(key, (0, 0))[0], written - used.get(key, (0, 0))[1])
+            for key, (read, written) in used_after.items()
+        }
+        return Stretch(
+            samples, promoted, not_promoted, waited_ps / 1e12,
+            {key: both for key, both in counted.items() if any(both)},
+        )  # fmt: skip
+
+    def sample(self) -> Values:
+        """Return the counters now, with the time and the clients that work."""
+        values = {str(name): float(value) for name, value in self._shown("STATUS", _COUNTERS)}
+        [(clients,)] = self.rows(_CLIENTS)
+        return {**values, "clients": float(clients), "t_s": time.monotonic()}
+
+    def _shown(self, what: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        listed = ", ".join(f"'{name}'" for name in names)
+        return self.rows(f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})")
+
+    def _sums(self) -> tuple[float, ...]:
+        [promoted] = self.rows(_PROMOTED)
+        [waits] = self.rows(_WAITS)
+        return tuple(float("nan") if value is None else float(value) for value in promoted + waits)
+
+    def _used(self) -> dict[tuple[str, str | None], tuple[int, int]]:
+        return {
+            (f"{schema}.{name}", index): (int(read), int(written))
+            for schema, name, index, read, written in self.rows(_USED)
+        }
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version.
+
+    >>> _release("5.6.24-log")
+    (5, 6, 24)
+    """
+    numbers: list[int] = []
+    for part in version.split("-")[0].split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)

@@ -1,0 +1,74 @@
+"""The cells of a table that came from elsewhere, as text by column."""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from innolab.base import parsing
+from innolab.base.quoting import shown
+
+_MOST_ROWS = 20_000
+_MOST_COLUMNS = 500
+# For each row its place, which is its line or its number in a list, and its cells by column.
+Cells = list[tuple[int, dict[str, str]]]
+
+
+def cells_of_csv(text: str) -> Cells:
+    """Return the cells of each line by heading.
+
+    Raises
+    ------
+    ValueError
+        Where a line has more or fewer cells than the heading, or a heading comes twice.
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    lines = [(reader.line_num, line) for line in reader if any(cell.strip() for cell in line)]
+    if not lines:
+        raise ValueError("it is empty")
+    (_, names), *rest = lines
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise ValueError("its cells are not separated by commas")
+    if len(rest) > _MOST_ROWS or len(names) > _MOST_COLUMNS:
+        raise ValueError(f"it has more than {_MOST_ROWS:,} rows or {_MOST_COLUMNS} columns")
+    if ragged := [(n, line) for n, line in rest if len(line) != len(names)]:
+        number, line = ragged[0]
+        raise ValueError(f"line {number} has {len(line)} cells, and the heading {len(names)}")
+    return [(n, dict(_once(names, [cell.strip() for cell in line]))) for n, line in rest]
+
+
+def _once(names: Sequence[str], cells: Sequence[str]) -> list[tuple[str, str]]:
+    twice = [name for name, n in Counter(names).items() if n > 1 or not name.strip()]
+    if twice:
+        raise ValueError(f"the heading {shown(twice[0])} is empty or stands twice")
+    return list(zip(names, cells, strict=True))
+
+
+def cells_of_json(text: str) -> Cells:
+    """Return the values of each object of a list; those of an object in it as `outer.inner`.
+
+    Lists, such as time series, are left out: seconds of one run are no replicates.
+    """
+    body = parsing.from_json(text)
+    if not isinstance(body, list) or not all(isinstance(one, dict) for one in body):
+        raise ValueError("it holds no list of objects, one for each run")
+    if len(body) > _MOST_ROWS:
+        raise ValueError(f"it has more than {_MOST_ROWS:,} runs")
+    flat = [_flat(one) for one in body]
+    names = dict.fromkeys(name for one in flat for name in one)
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(f"its runs have more than {_MOST_COLUMNS} values")
+    return [(place, {n: one.get(n, "") for n in names}) for place, one in enumerate(flat, 1)]
+
+
+def _flat(body: Mapping[str, object], outer: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in body.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{outer}{name}.")
+        elif not isinstance(value, list):
+            is_text = isinstance(value, str)
+            text = value if is_text else json.dumps(value)
+            found[outer + name] = "" if value is None else str(text).strip()
+    return found

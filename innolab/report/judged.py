@@ -1,0 +1,237 @@
+"""The report of a published table: what was given, its rankings and verdicts, its page, sealed.
+
+What was given is kept: the table in one form, its description, the claims, and the spread that was
+borrowed. All else follows from these, so `verify` makes it again.
+"""
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from innolab import studies
+from innolab.analysis import claims as claiming
+from innolab.analysis import judgement, spreads
+from innolab.analysis.claims import Claim
+from innolab.analysis.judgement import Judged, Lender
+from innolab.analysis.rankings import Lead, Spread
+from innolab.analysis.verdicts import rounded
+from innolab.base import files, parsing
+from innolab.base.errors import InputError
+from innolab.base.quoting import shown
+from innolab.loads import outputs
+from innolab.record import about as describing
+from innolab.record import table as tables
+from innolab.record.about import About, Kind
+from innolab.record.table import Table
+from innolab.report import folders, judged_page, manifest, render, same
+
+TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.yml"
+SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
+# What was given, and what was borrowed; all else is made from it.
+GIVEN = (TABLE_FILE, ABOUT_FILE, CLAIMS_FILE, SPREADS_FILE)
+_MOST_CLAIMS_BYTES = 4 * 1024**2
+
+
+def judge(
+    path: Path,
+    claims: Path | None = None,
+    about: Path | None = None,
+    ranked: str | None = None,
+    name: str | None = None,
+) -> tuple[Path, Judged]:
+    """Judge a table, write its report, and return the report's folder and what it says.
+
+    Parameters
+    ----------
+    path : a CSV file, or a JSON list of runs
+    claims : a YAML file as those in data/claims
+    about : a description of the columns
+    ranked : the factor whose levels are ranked
+    name : of the report; else that of the table's file
+
+    Raises
+    ------
+    InputError
+        Where anything that was given cannot be used. Nothing was written.
+    """
+    named = _name(name or re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-"))
+    given = [one for one in (path, claims, about) if one]
+    if absent := [one for one in given if not one.is_file()]:
+        raise InputError(f"There is no file {absent[0]}. Nothing was written.")
+    described = describing.read(about) if about else About()
+    if ranked:
+        described = described.model_copy(update={"ranked": ranked})
+    table = tables.read(path, described, outputs.metrics)
+    body = _claims_text(claims) if claims else None
+    found = _judged(named, table, claims, _lent_today)
+    # All is computed, so that only a full disk leaves a report half-written.
+    folder = folders.begin_table(named)
+    try:
+        files.write(folder / TABLE_FILE, table.as_csv())
+        files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
+        if body is not None:
+            files.write(folder / CLAIMS_FILE, body)
+        files.write(folder / SPREADS_FILE, _json(_spreads(found.spreads)))
+        write(found, folder)
+        facts = {
+            "study": named,
+            "title": found.title,
+            "source": table.about.source,
+            "given": {one.name: files.digest(one) for one in given} | _outputs(path, table),
+            "runs": {"rows": len(table.rows), "arms": len(table.arms)},
+        }
+        return manifest.seal_table(folder, facts), found
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _outputs(path: Path, table: Table) -> dict[str, str]:
+    """Return the digest of each output that the table names. They may hold secrets, so no copy."""
+    named = [row.cells.get(table.about.output, "") for row in table.rows]
+    return {
+        name: files.digest(path.parent / name)
+        for name in named
+        if name and (path.parent / name).is_file()
+    }
+
+
+def _name(name: str) -> str:
+    if not re.fullmatch(manifest.NAME, name):
+        raise InputError(
+            f"{shown(name)} is no name for a report: small letters, digits and hyphens make one. "
+            "Give one with --name. Nothing was written."
+        )
+    if name in studies.names():
+        raise InputError(
+            f"'{name}' is the name of a study. Give the table another with --name. Nothing was "
+            "written."
+        )
+    return name
+
+
+def _claims_text(path: Path) -> str:
+    try:
+        return parsing.read_text(path, _MOST_CLAIMS_BYTES)
+    except ValueError as error:
+        raise InputError(
+            f"The claims {path} cannot be read: {parsing.reason(error)}. Nothing was written."
+        ) from None
+
+
+def _judged(name: str, table: Table, claims: Path | None, lend: Lender) -> Judged:
+    of = judgement.spreads_of(table, lend)
+    found: list[Claim] = []
+    if claims:
+        found = claiming.claims_of(claims, table.factors, set(of), table.arms)
+    return judgement.judged(name, table, of, found)
+
+
+def _lent_today(_metric: str, kind: Kind | None) -> Spread | None:
+    return spreads.borrowed(kind, spreads.read()) if kind else None
+
+
+def recorded(folder: Path, name: str) -> Judged:
+    """Return what the table in a report's folder says, computed anew from what was given.
+
+    A spread that was borrowed is taken as it was then.
+
+    Raises
+    ------
+    InputError
+        Where what was given cannot be used.
+    """
+    try:
+        about = About.model_validate(parsing.json_file(folder / ABOUT_FILE))
+        kept = {
+            metric: Spread(**body)
+            for metric, body in parsing.json_file(folder / SPREADS_FILE).items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{ABOUT_FILE} or {SPREADS_FILE} is damaged: {error}") from None
+    table = tables.read(folder / TABLE_FILE, about, outputs.metrics)
+    claims = folder / CLAIMS_FILE
+    lent = {metric: spread for metric, spread in kept.items() if spread.borrowed}
+    return _judged(
+        name, table, claims if claims.exists() else None, lambda metric, _: lent.get(metric)
+    )
+
+
+def write(found: Judged, folder: Path) -> None:
+    """Write verdicts, rankings, figures and page of a table into a folder."""
+    verdicts = [verdict.model_dump() for verdict in found.verdicts]
+    files.write(folder / render.VERDICTS_FILE, _json(verdicts))
+    files.write(folder / RANKINGS_FILE, _json(rankings_body(found)))
+    judged_page.write(found, folder)
+
+
+def faults(report: Path, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return in what a sealed report differs from what its table gives, and notes for a reader."""
+    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
+        made = Path(place) / str(body["version"])
+        made.mkdir()
+        for name in GIVEN:
+            if (report / name).is_file():
+                shutil.copy(report / name, made / name)
+        try:
+            found = recorded(made, str(body["study"]))
+        except InputError as error:
+            return [str(error)], []
+        files.write(made / SPREADS_FILE, _json(_spreads(found.spreads)))
+        write(found, made)
+        names = manifest.members(report).keys() | manifest.members(made).keys()
+        differing = same.differences(report, made, sorted(names))
+    today = {known.spread.says for known in spreads.read()}
+    notes = [
+        f"{metric}: its spread is {spread.says}"
+        + ("." if spread.says in today else ", which is no row of today's data/spreads.csv.")
+        for metric, spread in found.spreads.items()
+        if spread.borrowed
+    ]
+    return differing, notes
+
+
+def rankings_body(found: Judged) -> list[dict[str, Any]]:
+    """Return rankings as rankings.json has them, numbers with six digits."""
+    return [
+        {
+            "metric": one.metric,
+            "unit": found.table.about.metrics[one.metric].unit,
+            "at": one.at,
+            "outcome": "decided" if one.ranking.first.is_decided else "noise",
+            "lead": _lead(one.ranking.first),
+            "level_with_best": one.ranking.level_with_best,
+            "order": [
+                {**_interval(standing.found), "level": standing.level}
+                for standing in one.ranking.standings
+            ],
+            "pairs": [_lead(lead) for lead in one.ranking.leads],
+        }
+        for one in found.rankings
+    ]
+
+
+def _lead(lead: Lead) -> dict[str, Any]:
+    return {
+        "of": lead.of,
+        "to": lead.to,
+        **_interval(lead.ratio),
+        "outcome": "decided" if lead.is_decided else "noise",
+        "spread_most": rounded(lead.spread_most),
+    }
+
+
+def _interval(found: Any) -> dict[str, Any]:
+    ends = {name: rounded(getattr(found, name)) for name in ("estimate", "low", "high")}
+    return {**ends, "n": found.n, "level": found.level}
+
+
+def _spreads(of: dict[str, Spread]) -> dict[str, Any]:
+    return {name: one._asdict() | {"sd": rounded(one.sd)} for name, one in of.items()}
+
+
+def _json(body: Any) -> str:
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
