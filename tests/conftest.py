@@ -1,4 +1,4 @@
-"""What the tests share: folders that the servers' user can enter, runs made by hand, a command."""
+"""What the tests share: folders, runs made by hand, the command, a browser."""
 
 import os
 import shutil
@@ -7,15 +7,22 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import shared
+from beside import pytest_collection_modifyitems as pytest_collection_modifyitems
+from beside import pytest_runtest_protocol as pytest_runtest_protocol
+from beside import pytest_runtestloop as pytest_runtestloop
 
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.study import Study, Trial
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parent.parent
 BIN = Path(sys.executable).parent
@@ -73,6 +80,21 @@ def innolab() -> Innolab:
         )
 
     return call
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Chromium without a window.
+
+    One for each file: while it is open its event loop is this thread's, and papermill needs that.
+    """
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        found = playwright.chromium.launch(executable_path=shared.chromium(), args=flags)
+        yield found
+        found.close()
 
 
 def made_observations(instances: int = 1, beside: str = "nothing") -> list[dict[str, Any]]:

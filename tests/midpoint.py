@@ -43,8 +43,16 @@ def lru_misses(accesses: Iterable[int], size: int) -> list[bool]:
 
 
 def midpoint_misses(accesses: Iterable[int], size: int, old_blocks_time: int) -> list[bool]:
-    """Return of every access whether a buffer pool of `size` pages misses it.
+    """Return of every access whether a buffer pool of `size` pages misses it."""
+    return midpoint_events(accesses, size, old_blocks_time)[0]
 
+
+def midpoint_events(
+    accesses: Iterable[int], size: int, old_blocks_time: int
+) -> tuple[list[bool], list[bool]]:
+    """Return of every access whether a pool of `size` pages misses it, and whether it is promoted.
+
+    A page is promoted from the old part to the young one, which InnoDB counts as made young.
     `old_blocks_time` is innodb_old_blocks_time in accesses; 0 is InnoDB's setting 0, at which the
     quarter rule holds for old pages too.
     """
@@ -55,7 +63,7 @@ def midpoint_misses(accesses: Iterable[int], size: int, old_blocks_time: int) ->
     most_old = max(size * 3 // 8, 1)
     quarter = (size - most_old) // 4
     evictions = 0
-    missed = []
+    missed, promoted = [], []
 
     def balance() -> None:
         wanted = min(most_old, max((len(young) + len(old)) * 3 // 8, 1))
@@ -70,6 +78,7 @@ def midpoint_misses(accesses: Iterable[int], size: int, old_blocks_time: int) ->
     for now, page in enumerate(accesses):
         state = old.get(page) or young.get(page)
         missed.append(state is None)
+        promoted.append(False)
         if state is None:
             if len(young) + len(old) == size:
                 old.popitem(last=False)
@@ -82,8 +91,8 @@ def midpoint_misses(accesses: Iterable[int], size: int, old_blocks_time: int) ->
             if old_blocks_time and page in old
             else evictions >= state[1] + quarter
         ):
-            old.pop(page, None)
+            promoted[-1] = old.pop(page, None) is not None
             young[page] = (state[0], evictions)
             young.move_to_end(page)
             balance()
-    return missed
+    return missed, promoted

@@ -96,6 +96,7 @@ def test_a_disk_is_asked_for_fewer_lookups_than_flash() -> None:
     assert {arm.layout for arm in arms} == set(study.LAYOUTS)
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 def test_its_runs_take_the_paths_and_its_report_verifies(folder: Path, innolab: Innolab) -> None:
     env = {"INNOLAB_REPORTS": str(folder)}
@@ -133,6 +134,7 @@ def _programs() -> list[int]:
     return [int(pid) for pid in said.stdout.split()]
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 @needs_root
 def test_a_disk_that_ends_in_a_trial_fails_it_and_is_made_anew(

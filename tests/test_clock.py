@@ -7,6 +7,7 @@ import pytest
 from innolab.base.clock import Clock
 
 
+@pytest.mark.alone
 def test_stages_and_rest_add_up_to_the_total() -> None:
     clock = Clock()
     clock.add_earlier({"set-up": 20.0, "measured passes": 100.0})

@@ -52,6 +52,16 @@ def test_reports_are_completed(reports: Path) -> None:
         assert found == ["more-memory/2026-01-31-1", "replication/2026-01-31-1"]
     again = _completed("innolab compare x rep", INNOLAB_REPORTS=str(reports))
     assert again == ["replication/2026-01-31-1"]
+    third = _completed("innolab pool x y more", INNOLAB_REPORTS=str(reports))
+    assert third == ["more-memory/2026-01-31-1"]
+
+
+def test_tables_here_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sweep.csv", "runs.json", "claims.yml", "notes.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert _completed("innolab judge ") == ["runs.json", "sweep.csv"]
+    assert _completed("innolab judge sweep.csv --claims ") == ["claims.yml"]
 
 
 def test_claims_are_completed_where_one_is_named() -> None:

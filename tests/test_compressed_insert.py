@@ -249,6 +249,7 @@ def _runs(out: str) -> list[Run]:
     return RunLog(Path(out.splitlines()[-1]).parent / "runs.jsonl").load()[0]
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @pytest.mark.integration
 def test_a_killed_run_resumes_at_its_last_segment(env: dict[str, str], innolab: Innolab) -> None:
@@ -271,6 +272,7 @@ def test_a_killed_run_resumes_at_its_last_segment(env: dict[str, str], innolab: 
     assert innolab("verify", str(report), **env).returncode == 0
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @pytest.mark.integration
 def test_a_table_that_is_not_as_it_was_left_starts_again_and_says_so(
@@ -305,6 +307,7 @@ wait $!
 """
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @pytest.mark.integration
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")

@@ -18,7 +18,7 @@ from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
 from innolab.report import folders
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
 _WORDS = [
     "run",

@@ -14,7 +14,7 @@ from innolab import studies
 from innolab.base import files
 from innolab.base.errors import InputError
 from innolab.report import deposit, folders, manifest, render
-from innolab.report.verify import Findings, _sealed
+from innolab.report.verify import Findings
 
 # What Zenodo's deposition API takes (developers.zenodo.org, "Deposit metadata"; the program's own
 # names for it are in its repository zenodo/zenodo, deposit/jsonschemas/.../legacyrecord.json).
@@ -120,7 +120,7 @@ def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) ->
         packed.extractall(tmp_path / "unpacked")
     unpacked = tmp_path / "unpacked" / archive.stem
     assert manifest.digests(unpacked) == manifest.digests(report)
-    assert _sealed(unpacked, manifest.read(unpacked)) == []
+    assert manifest.faults(unpacked, manifest.read(unpacked)) == []
     body = manifest.read(report)
     assert files.digest(made / "multi-buffer-pool.ipynb") == body["notebook_sha256"]
     assert files.digest(made / "multi-buffer-pool.yml") == body["claims_sha256"]

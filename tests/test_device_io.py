@@ -52,6 +52,7 @@ def test_fio_is_recorded_as_what_runs(tmp_path: Path) -> None:
     assert found.facts()["version"][0].isdigit()
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 @needs_root
 def test_patterns_and_bursts_are_measured_and_verify(folder: Path, innolab: Innolab) -> None:

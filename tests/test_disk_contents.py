@@ -313,6 +313,7 @@ def test_a_signature_is_refused_even_where_contents_may_be_lost(
     assert one.facts().contents is None, "what is refused anyway was read all the same"
 
 
+@pytest.mark.alone
 @loops
 def test_a_superblock_that_a_large_disk_has_left_is_found(
     disk: Callable[..., Disk], tmp_path: Path
@@ -333,6 +334,7 @@ def test_a_superblock_that_a_large_disk_has_left_is_found(
     assert one.facts().contents.read_bytes < GIB // 2
 
 
+@pytest.mark.alone
 @loops
 def test_a_small_sparse_disk_is_read_whole_and_quickly(disk: Callable[..., Disk]) -> None:
     one = disk(pieces((GIB + 5 * MIB, b"x")), 2 * GIB)

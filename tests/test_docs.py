@@ -23,7 +23,7 @@ import typer
 import yaml
 from conftest import BIN, COLLECTION, ROOT
 from markdown_it import MarkdownIt
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser
 
 from innolab import cli, studies
 from innolab.cli.given import parameters_of
@@ -176,6 +176,14 @@ def known(line: str, shell: Shell) -> None:
         read(line, shell)
 
 
+def clustered(line: str, shell: Shell) -> None:
+    """Dask has the command and its options: it would run until it is ended."""
+    said = shell.run(f"dask {shlex.split(line)[1]} --help").stdout
+    assert {word for word in shlex.split(line) if word.startswith("--")} <= set(
+        re.findall(r"--[a-z-]+", said)
+    )
+
+
 def made(line: str, shell: Shell) -> None:
     """There is the target, and make knows what to do: it would measure for long."""
     really(line.replace("make ", "make --dry-run ", 1), shell)
@@ -250,6 +258,8 @@ RULES: list[tuple[str, Callable[[str, Shell], None]]] = [
     (r"innolab reproduce \S+( --server \S+| --report \S+)*", read),
     # It installs servers.
     (r"innolab setup", read),
+    # It asks a server of the reader's; tests/test_size.py asks real ones.
+    (r"innolab size .+", read),
     # Each takes a quarter of a minute, and has tests of its own.
     (r"innolab (render|deposit) .+", read),
     # One figure is drawn; others differ in their style.
@@ -260,6 +270,7 @@ RULES: list[tuple[str, Callable[[str, Shell], None]]] = [
     (r"innolab verify .+", read),
     (r"(PYTHONPATH=\S+ )?innolab .+", really),
     (r"papermill .+", executed),
+    (r"dask (scheduler|worker) .+", clustered),
     (r"(python -m build|uvx|uv tool install) .+", known),
     (r"(echo|cp|nbdiff|ssh-keygen|sha256sum) .+", really),
     (r"(ls|lsblk) .+", had),
@@ -430,30 +441,21 @@ def test_the_reference_holds_what_the_code_says(site: Path) -> None:
     assert "{{" not in "".join(p.read_text() for p in (site / "reference").rglob("*.html"))
 
 
-@pytest.fixture(scope="module")
-def browser_page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        yield browser.new_page()
-        browser.close()
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_pages_opened_from_the_disk_fit_and_ask_nobody(
-    site: Path, browser_page: Page, width: int
+    site: Path, browser: Browser, width: int
 ) -> None:
     asked: list[str] = []
-    browser_page.on("request", lambda request: asked.append(request.url))
-    browser_page.set_viewport_size({"width": width, "height": 900})
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.on("request", lambda request: asked.append(request.url))
     for name in ("index", "tutorial", "reference/report", "reference/studies/more-memory"):
-        browser_page.goto(f"file://{site}/{name}.html")
-        wide = browser_page.evaluate("document.documentElement.scrollWidth")
+        page.goto(f"file://{site}/{name}.html")
+        wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{name} is {wide} pixels wide"
     if width > 1000:  # On a phone the field lies behind a button.
-        browser_page.click("input[name=query]")
-        browser_page.keyboard.type("replicates")
-        browser_page.wait_for_selector(".md-search-result__item", timeout=10_000)
+        page.click("input[name=query]")
+        page.keyboard.type("replicates")
+        page.wait_for_selector(".md-search-result__item", timeout=10_000)
     assert asked
     assert not [url for url in asked if not url.startswith(("file:", "blob:", "data:"))]
+    page.close()

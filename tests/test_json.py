@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from innolab import cli, studies
-from innolab.cli import documents
+from innolab.cli import documents, judge_document, pool_document, size_document
 from innolab.record.plan import Plan
 from innolab.report import verify
 from innolab.report.verify import Findings
@@ -24,6 +24,9 @@ _BY_VERB: dict[str, type[BaseModel]] = {
     "plan": documents.Planned,
     "verify": documents.Verified,
     "compare": documents.Compared,
+    "pool": pool_document.PooledReports,
+    "judge": judge_document.Judged,
+    "size": size_document.SizeDocument,
 }
 
 
@@ -137,6 +140,42 @@ def test_a_comparison_has_ratios_and_verdicts_as_numbers(tmp_path: Path) -> None
     assert not _keys(found) - _keys_of(documents.Compared)
 
 
+def test_pooled_reports_have_estimates_as_numbers() -> None:
+    kept = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))[-2:]
+    body = _document("pool", *(str(path.parent) for path in kept))
+    assert [report["name"] for report in body["reports"]] == [path.parent.name for path in kept]
+    assert all(len(one["values"]) == 2 for one in body["differences"])
+    pooled = [claim for claim in body["claims"] if claim["estimate"] is not None]
+    assert pooled
+    for claim in pooled:
+        assert claim["low"] <= claim["estimate"] <= claim["high"]
+        assert claim["reports_pooled"] == 2
+        assert claim["predicted_low"] is None, "of two"
+        weights = [part["weight_share"] for part in claim["reports"]]
+        assert sum(weights) == pytest.approx(1)
+    assert {claim["scale"] for claim in pooled} == {"log", "plain"}
+    assert not _keys(body) - _keys_of(pool_document.PooledReports)
+
+
 def _keys_of(model: type[BaseModel]) -> set[str]:
     schema = model.model_json_schema()
     return {key for part in [schema, *schema["$defs"].values()] for key in part["properties"]}
+
+
+def test_a_judged_table_has_its_rankings_as_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INNOLAB_REPORTS", str(tmp_path))
+    table = ROOT / "data" / "judged" / "percona-buffer-pool-2026"
+    about, claims = f"{table}.yml", f"{table}-claims.yml"
+    body = _document("judge", f"{table}.csv", "--about", about, "--claims", claims)
+    assert Path(body["page"]).is_file()
+    assert {one["metric"] for one in body["rankings"]} == {"nopm", "tpm"}
+    assert len(body["rankings"]) == 22
+    first = body["rankings"][0]
+    assert first["at"] == {"pool_gib": 10, "virtual_users": 80}
+    assert first["lead"]["low"] < first["lead"]["estimate"] < first["lead"]["high"]
+    assert first["order"][0]["level"] == first["lead"]["of"]
+    assert [one["borrowed"] for one in body["spreads"]] == [False, False]
+    verdicts = {one["verdict"] for one in body["claims"]}
+    assert verdicts == {"reproduced", "contradicted", "inconclusive"}

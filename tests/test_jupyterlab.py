@@ -15,14 +15,13 @@ from typing import Any
 import nbformat
 import pytest
 from conftest import BIN, ROOT, reference
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from innolab.base import parsing
 
 # A loaded machine may take that long for anything; nothing here waits for a time.
 _PATIENCE_MS = 180_000
 expect.set_options(timeout=_PATIENCE_MS)
-_CHROMIUM = Path("/usr/bin/chromium")
 _SETTINGS = {
     # All cells are in the page, and not those alone that the window shows.
     "notebook-extension/tracker": {"windowingMode": "none"},
@@ -36,21 +35,6 @@ _NONE_WAITS = """() => {
   const texts = prompts.map(prompt => prompt.textContent);
   return texts.some(text => /\\d/.test(text)) && !texts.some(text => text.includes('*'));
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window; installed where it is absent and root runs the test."""
-    if not _CHROMIUM.exists():
-        if os.geteuid() != 0:
-            pytest.fail("This test needs Chromium. As root on Debian: apt-get install chromium")
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "chromium"], check=True)
-    with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        started = playwright.chromium.launch(executable_path=str(_CHROMIUM), args=flags)
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -250,6 +234,7 @@ grid = sns.relplot(every, x="depth", y="per_s", hue="pattern")
 study.publish(grid, "rates", every, caption="Operations a second.", alt="A point each.")"""
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 def test_measuring_shows_the_count_and_the_time_left_and_then_the_figure(
     page: Page, lab: Opened, folder: Path, tmp_path: Path

@@ -23,7 +23,7 @@ from innolab.hosts import machine
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.alone, pytest.mark.lab]
 
 _SITE = ("-i", "playbooks/inventories/lab", "playbooks/site.yml")
 _RECAP = re.compile(r"^(?:lab|localhost) .*changed=(\d+)", re.MULTILINE)

@@ -11,6 +11,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine
 
 
+@pytest.mark.alone
 def test_one_process_measures_at_a_time_and_the_other_is_explained_who() -> None:
     with machine.measuring_alone():
         code = "from innolab.hosts import machine\nwith machine.measuring_alone(): pass"
@@ -23,6 +24,7 @@ def test_one_process_measures_at_a_time_and_the_other_is_explained_who() -> None
         pass
 
 
+@pytest.mark.alone
 def test_the_right_ends_with_a_killed_process() -> None:
     code = (
         "import os, signal\nfrom innolab.hosts import machine\n"

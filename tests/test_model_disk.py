@@ -188,6 +188,7 @@ def _left(folder: Path) -> list[str]:
             *(x for x in words if str(folder) in x and "serve" in x)]  # fmt: skip
 
 
+@pytest.mark.alone
 def test_the_program_takes_the_fields_of_our_profiles(disk: EmulatedDisk) -> None:
     assert disk.model is not None
     text = (disk.model.folder / "profile").read_text()
@@ -195,6 +196,7 @@ def test_the_program_takes_the_fields_of_our_profiles(disk: EmulatedDisk) -> Non
     assert disk.path_s < 0.002
 
 
+@pytest.mark.alone
 def test_fio_sees_the_device_of_the_profile(disk: EmulatedDisk) -> None:
     rows = fidelity.compare(disk, profiles.profiles()["15k-timed"], 1.0)
     # A wait of 0.2 ms is as long as a busy host takes to wake: that is for the check to find.
@@ -206,6 +208,7 @@ def test_fio_sees_the_device_of_the_profile(disk: EmulatedDisk) -> None:
     )
 
 
+@pytest.mark.alone
 def test_reads_that_arrive_at_random_wait_as_theory_says(disk: EmulatedDisk) -> None:
     service_s, busy = 0.004, 0.5
     profile = profiles.Profile(*[None] * 8, times=_channels(read_s=service_s))._replace(name="x")  # type: ignore[arg-type]
@@ -218,6 +221,7 @@ def test_reads_that_arrive_at_random_wait_as_theory_says(disk: EmulatedDisk) -> 
     assert mean_s == pytest.approx(service_s * (1 + busy / (2 * (1 - busy))), rel=0.2)
 
 
+@pytest.mark.alone
 def test_what_was_written_is_read_again(disk: EmulatedDisk) -> None:
     file, data = disk.data / "kept", os.urandom(3 * 2**20 + 17)
     with disk.limited(profiles.profiles()["x25-e-timed"]):
@@ -228,6 +232,7 @@ def test_what_was_written_is_read_again(disk: EmulatedDisk) -> None:
     file.unlink()
 
 
+@pytest.mark.alone
 def test_a_flush_waits_for_a_cache_that_loses_power_and_for_no_other(disk: EmulatedDisk) -> None:
     slow = _channels(read_s=0.05)._replace(cache_bytes=2**24, cache_s=0.0001)
     took = {}
@@ -242,6 +247,7 @@ def test_a_flush_waits_for_a_cache_that_loses_power_and_for_no_other(disk: Emula
     assert took[0] > 0.05 > 3 * took[1]
 
 
+@pytest.mark.alone
 def test_a_full_disk_says_so(disk: EmulatedDisk) -> None:
     file = disk.data / "large"
     with pytest.raises(OSError, match="No space left") as caught, file.open("wb") as opened:
@@ -252,6 +258,7 @@ def test_a_full_disk_says_so(disk: EmulatedDisk) -> None:
     file.unlink()
 
 
+@pytest.mark.alone
 def test_a_profile_that_changes_meanwhile_is_found(disk: EmulatedDisk) -> None:
     assert disk.model is not None
     with (
@@ -264,6 +271,7 @@ def test_a_profile_that_changes_meanwhile_is_found(disk: EmulatedDisk) -> None:
     assert disk.model.is_served()
 
 
+@pytest.mark.alone
 def test_a_program_that_ends_fails_what_waits_and_is_started_again(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("loop devices and mounts need root")

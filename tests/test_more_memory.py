@@ -114,6 +114,7 @@ def test_the_plan_that_is_printed_is_the_one_that_runs(
     assert "x25-e" not in done.stdout
 
 
+@pytest.mark.alone
 @needs_root
 def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
     env: dict[str, str], innolab: Innolab
@@ -138,6 +139,7 @@ def test_a_smoke_run_is_valid_verified_and_leaves_nothing(
     assert set(shown[shown["kind"] == "run"]["device"]) == valid
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @needs_root
 def test_what_is_asked_of_the_runs_may_be_asked_again(
@@ -154,6 +156,7 @@ def test_what_is_asked_of_the_runs_may_be_asked_again(
     assert "changes what is measured" in refused.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 @needs_root
 def test_killed_at_any_moment_the_next_start_cleans_up_and_completes(
@@ -177,6 +180,7 @@ def test_killed_at_any_moment_the_next_start_cleans_up_and_completes(
     assert _left(env) == []
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_a_killed_sysbench_is_a_failed_run_and_the_rest_goes_on(env: dict[str, str]) -> None:
     words = [*_WORDS, "-p", "seed=6", "-p", "replicates=2", "-p", "devices=host"]
@@ -202,6 +206,7 @@ def test_a_killed_sysbench_is_a_failed_run_and_the_rest_goes_on(env: dict[str, s
     assert "sysbench ended with status" in str(failed[0])
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_without_root_it_runs_on_the_host_alone_and_says_why(folder: Path) -> None:
     """A user namespace takes root's rights away; such a user has a cache of its own."""
@@ -220,6 +225,7 @@ def test_without_root_it_runs_on_the_host_alone_and_says_why(folder: Path) -> No
     assert "need root" in (made / "index.html").read_text()
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_more_threads_than_connections_fail_with_the_servers_words(
     env: dict[str, str], innolab: Innolab
@@ -263,6 +269,7 @@ def test_a_missing_tool_is_explained_before_anything_runs(
     assert "make setup" in done.stderr
 
 
+@pytest.mark.alone
 @needs_root
 def test_a_device_is_held_to_its_profile_and_a_faster_one_is_found_out(folder: Path) -> None:
     """A real disk under real limits: the profile's pages a second, and one that no disk has."""
@@ -283,6 +290,7 @@ def test_a_device_is_held_to_its_profile_and_a_faster_one_is_found_out(folder: P
     assert not (folder / "disk").exists()
 
 
+@pytest.mark.alone
 @needs_root
 def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> None:
     source = folder / "source"
@@ -303,6 +311,7 @@ def test_a_copy_that_finds_no_room_fails_alone_and_in_words(folder: Path) -> Non
             emulated.lower_disk(folder / "disk")
 
 
+@pytest.mark.alone
 @needs_root
 def test_a_disk_that_cannot_be_made_is_explained_in_words(folder: Path) -> None:
     (folder / "disk").mkdir()

@@ -12,9 +12,11 @@ import pytest
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import network
+from innolab.hosts.haproxy import Proxy
 from innolab.hosts.network import Link, Network, Node
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.skipif(
         network.why_impossible() is not None, reason=f"needs more: {network.why_impossible()}"
@@ -119,6 +121,57 @@ def test_after_kill_nine_nothing_is_left(folder: Path) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in holders) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [pid for pid in holders if Path(f"/proc/{pid}").exists()] == []
+
+
+def _asleep(seconds: int) -> int:
+    """Return how many processes sleep for so long, a number that names them."""
+    words = ["pgrep", "--full", "--count", f"^sleep {seconds}$"]
+    return int(subprocess.run(words, capture_output=True, text=True).stdout)
+
+
+def _await_asleep(seconds: int, wanted: int) -> None:
+    deadline = time.monotonic() + 10
+    while _asleep(seconds) != wanted:
+        assert time.monotonic() < deadline, f"{_asleep(seconds)} processes, not {wanted}"
+        time.sleep(0.05)
+
+
+def test_after_kill_nine_a_manager_and_what_it_started_are_gone(folder: Path) -> None:
+    seconds = 10_000_000 + os.getpid()
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from innolab.hosts import mha\n"
+        "from innolab.hosts.network import Network\n"
+        "with Network(['a']) as made:\n"
+        f"    words = [*mha.TIED, 'sh', '-c', 'sleep {seconds} & sleep {seconds}; true']\n"
+        "    made.nodes['a'].start(words, env={}, log=Path(sys.argv[1]))\n"
+        "    time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", script, folder / "log"])
+    try:
+        _await_asleep(seconds, 2)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+    _await_asleep(seconds, 0)
+
+
+def test_a_node_is_reached_whatever_runs_on_it_until_its_link_is_cut(pair: Network) -> None:
+    a, b = pair.nodes["a"], pair.nodes["b"]
+    assert a.reaches(b.address)
+    pair.cut("b")
+    assert not a.reaches(b.address)
+
+
+def test_a_proxy_says_which_servers_it_does_not_reach(pair: Network, folder: Path) -> None:
+    b = pair.nodes["b"].address
+    with (
+        pytest.raises(InnolabError, match=r"did not reach all servers within 10 s\. .*replica"),
+        Proxy(pair.nodes["a"], {"source": b}, {"replica": b}, 9, folder / "haproxy"),
+    ):
+        pass
+    assert pair.nodes["a"].run(["ss", "-Hltn"]).stdout == "", "it has ended"
 
 
 @pytest.mark.parametrize("names", [[], ["a", "a"], [str(n) for n in range(201)]])

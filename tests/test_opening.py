@@ -200,6 +200,7 @@ def test_an_unfinished_report_is_shown_once_it_is_whole(
     assert "2026-01-02-1.unfinished which is not whole" in less.opened.says
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("asked", ["cell", "environment"])
 def test_measuring_begins_a_report_of_the_notebooks_parameters(
     reports: Callable[..., dict[str, str]],

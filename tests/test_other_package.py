@@ -33,6 +33,7 @@ def test_it_is_listed_beside_the_others() -> None:
     assert "scan-or-range" not in _innolab(ROOT, "list", "--names").stdout
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 def test_it_is_measured_rendered_and_verified_as_any_other(folder: Path) -> None:
     env = {"INNOLAB_REPORTS": str(folder)}

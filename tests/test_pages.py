@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import ROOT, Innolab, reference
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from innolab import studies
 from innolab.record.plan import Plan
@@ -49,16 +49,6 @@ class Opened(NamedTuple):
         # What opens says so after this frame.
         page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
         return page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "Pages are tested in Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -394,6 +384,71 @@ def test_axe_finds_nothing_on_a_comparison(
     with _open(browser, Path(done.stdout.strip())) as opened:
         for size in (_DESK, _PHONE):
             _assert_no_sideways_scroll(opened.unfolded(size), size)
+        _assert_accessible(opened)
+
+
+@pytest.fixture(scope="module")
+def pooled(browser: Browser, collection: Path, innolab: Innolab) -> Iterator[Opened]:
+    """The page of two reports as one."""
+    kept = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))
+    reports = [str(path.parent) for path in kept[-2:]]
+    done = innolab("pool", *reports, "--html", INNOLAB_REPORTS=str(collection))
+    assert done.returncode == 0, done.stderr
+    with _open(browser, Path(done.stdout.strip())) as opened:
+        yield opened
+
+
+@_WIDTHS
+def test_a_page_of_pooled_reports_fits_and_can_be_read(
+    pooled: Opened, size: tuple[int, int]
+) -> None:
+    page = pooled.shown(size)
+    _assert_no_sideways_scroll(page, size)
+    letters = page.evaluate(
+        """() => Array.from(document.querySelectorAll('figure svg g[transform*="scale(0."]'))
+             .map(g => g.getScreenCTM()).map(m => 100 * Math.hypot(m.a, m.b))"""
+    )
+    assert len(letters) > 100
+    assert min(letters) >= 8.99
+    assert pooled.said == []
+    assert pooled.asked == [pooled.path.as_uri()]
+
+
+def test_pooled_reports_on_paper_are_whole(pooled: Opened) -> None:
+    page = pooled.shown(_PAPER, "dark", "print")
+    widest = page.evaluate(
+        """() => Math.max(...Array.from(document.querySelectorAll('main *'))
+             .map(e => e.getBoundingClientRect().right))"""
+    )
+    assert widest <= _PAPER[0] + 1
+    colours = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert colours == "rgb(255, 255, 255)"
+
+
+def test_axe_finds_nothing_on_pooled_reports(pooled: Opened, browser: Browser) -> None:
+    with _open(browser, pooled.path) as opened:
+        assert opened.page.locator("svg[role=img][aria-label]").count() > 10
+        _assert_accessible(opened)
+
+
+def test_axe_finds_nothing_on_a_judged_table(
+    browser: Browser, tmp_path: Path, innolab: Innolab
+) -> None:
+    table = ROOT / "data" / "judged" / "percona-buffer-pool-2026"
+    done = innolab(
+        "judge", f"{table}.csv", "--about", f"{table}.yml", "--claims", f"{table}-claims.yml",
+        INNOLAB_REPORTS=str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with _open(browser, Path(done.stdout.splitlines()[-1])) as opened:
+        assert opened.page.locator("svg[role=img][aria-label]").count() == 3
+        for size in (_DESK, _PHONE):
+            _assert_no_sideways_scroll(opened.unfolded(size), size)
+        links = "Array.from(document.links).map(a => a.getAttribute('href'))"
+        for link in opened.page.evaluate(links):
+            assert link.startswith("#") or (opened.path.parent / link).is_file(), link
+        assert opened.said == []
+        assert opened.asked == [opened.path.as_uri()]
         _assert_accessible(opened)
 
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import made_conditions, made_usage
 
 from innolab.analysis import checks
@@ -30,6 +31,7 @@ def _judged(name: str, rows: list[dict[str, Any]], check: checks.Check, **change
     return checks.judge(evidence, {name: check})[0].result
 
 
+@pytest.mark.alone
 def test_another_process_at_forty_percent_of_a_core_makes_a_run_invalid() -> None:
     meter = Meter(HERE, HERE.own_cpu_s)
     burner = subprocess.Popen([sys.executable, "-c", AT_40_PERCENT])

@@ -36,6 +36,7 @@ from innolab.studies import judging, ordering
 from innolab.studies.study import Study, Trial
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.thorough,
     pytest.mark.skipif(

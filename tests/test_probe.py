@@ -15,6 +15,7 @@ from innolab.hosts.memory import CHUNK_BYTES, Memory
 _SPIN = "while True: pass"
 
 
+@pytest.mark.alone
 def test_a_probe_takes_two_seconds_at_most_and_knows_this_machine(folder: Path) -> None:
     probe.probe(HERE, folder)  # Writes the disk's file.
     began = time.monotonic()
@@ -30,6 +31,7 @@ def test_a_probe_takes_two_seconds_at_most_and_knows_this_machine(folder: Path) 
     assert (folder / probe.DISK_FILE).stat().st_size == 32 * 1024**2
 
 
+@pytest.mark.alone
 def test_loads_on_all_processors_lower_what_all_of_them_do() -> None:
     cores = len(os.sched_getaffinity(0))
     before = probe.cpus_ops_per_s(cores)
@@ -58,6 +60,7 @@ def test_a_shell_alone_knows_its_processors(monkeypatch: pytest.MonkeyPatch, fol
     assert absent.keys() == {"memory_bytes_per_s", "disk_reads_per_s"}
 
 
+@pytest.mark.alone
 def test_held_memory_is_ours_until_it_is_used() -> None:
     memory = Memory()
     before = _resident_bytes()

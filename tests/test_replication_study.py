@@ -18,12 +18,16 @@ from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from innolab import studies
 from innolab.analysis import findings
 from innolab.analysis.scaling import fitted
+from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, network
 from innolab.loads import replicated
-from innolab.mysql import replication
+from innolab.mysql import failover, replication
+from innolab.mysql.builds import Build
 from innolab.mysql.topology import star
 from innolab.record.runs import RunSet
+from innolab.run import plan
+from innolab.run.session import Session
 from innolab.storage import emulated
 from innolab.studies.replication.study import cases
 from innolab.studies.study import Trial
@@ -32,6 +36,9 @@ STUDY = studies.find("replication")
 _NEEDS = network.why_impossible() or emulated.why_impossible()
 needs_root = pytest.mark.skipif(_NEEDS is not None, reason=f"needs more: {_NEEDS}")
 _KILLS = 60
+_BY_MHA = ("kill", "cut")
+# Checks that no other work on this host can fail.
+_OWN = ("effective settings", "error log", "witness as told", "load without errors")
 
 
 @pytest.mark.parametrize("effort", ["smoke", "quick", "reference"])
@@ -100,6 +107,17 @@ def test_a_shape_says_who_takes_writes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "can"), [("5.6.24", True), ("8.0.36", True), ("8.4.0", False), ("9.7.4", False)]
+)
+def test_a_server_that_knows_the_old_words_no_more_cannot_be_managed_by_mha(
+    version: str, can: bool
+) -> None:
+    build = Build(f"mysql-{version}", version, (), {}, None, "", "", "")
+    why = failover.why_no_mha(build) or ""
+    assert (f"SHOW SLAVE STATUS, which mysql-{version} does not know" in why) != can
+
+
+@pytest.mark.parametrize(
     ("ids", "number"), [("", 0), ("a:1", 1), ("a:1-3:7,b:2-5", 8), ("a:tag:1-2", 2)]
 )
 def test_transactions_are_counted_in_their_ids(ids: str, number: int) -> None:
@@ -137,6 +155,7 @@ def _left(cache: str) -> list[str]:
     return found
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 @needs_root
 def test_a_cut_of_power_loses_what_nobody_synced_and_nothing_else(folder: Path) -> None:
@@ -160,6 +179,7 @@ def test_a_cut_of_power_loses_what_nobody_synced_and_nothing_else(folder: Path) 
             emulated.lower_disk(folder / "disk")
 
 
+@pytest.mark.alone
 @pytest.mark.integration
 @needs_root
 def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Innolab) -> None:
@@ -175,6 +195,57 @@ def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Inno
     assert _left(env["INNOLAB_CACHE"]) == []
 
 
+class _Quiet:
+    """Progress that nobody reads."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def mark(self, text: str) -> None:
+        pass
+
+    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
+        pass
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@pytest.mark.thorough
+@needs_root
+@pytest.mark.parametrize(
+    "levels",
+    [{"system": "proxied"}, *({"moved_by": "mha", "fault": kind} for kind in _BY_MHA)],
+    ids=lambda levels: levels.get("fault", "proxied"),
+)
+def test_arms_of_the_reference_alone_are_measured_and_valid(
+    levels: dict[str, str], tmp_path: Path
+) -> None:
+    asked = STUDY.check({"scale": "smoke", "effort": "reference", "builds": ["mysql-5.6.24"]})
+    with machine.measuring_alone():
+        chosen = replace(plan.prepare(STUDY, asked), twins=[])
+        [arm] = [vars(one) for one in STUDY.arms_of(chosen, "mysql-5.6.24")
+                 if levels.items() <= vars(one).items()]  # fmt: skip
+        chosen = replace(chosen, arms=[arm])
+        session = Session(STUDY, asked, chosen, tmp_path, _Quiet(), Clock())
+        try:
+            session.prepare_datasets()
+            session.prepare_devices()
+            run = session.run(STUDY.planned(chosen)[0])
+        finally:
+            session.clear()
+    assert run.status == "complete", run.error
+    assert not [one for one in run.checks if one.result == "invalid" and one.check in _OWN]
+    if arm["system"] == "proxied":
+        shares = {row["within"]["write_share"] for row in run.conditions["proxied"]}
+        assert shares == {0.0, 0.1, 0.5, 1.0}
+        assert all(row["reads_per_s"] > 0 for row in run.observations if row["write_share"] < 1)
+    else:
+        [row] = run.observations
+        assert row["acknowledged"] > 0 and row["refused_present"] == 0
+        assert row["holders"] == (2 if arm["fault"] == "cut" else 1)
+
+
+@pytest.mark.alone
 @pytest.mark.integration
 @pytest.mark.thorough
 @needs_root

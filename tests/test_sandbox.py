@@ -292,6 +292,7 @@ def test_what_it_leaves_leads_nowhere(recorded: Path) -> None:
     assert Path("/etc/shadow").stat().st_uid == 0
 
 
+@pytest.mark.alone
 @pytest.mark.thorough
 def test_it_ends_with_all_it_started_when_its_time_is_over(recorded: Path) -> None:
     mark = f"7200.{os.getpid()}"

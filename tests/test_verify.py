@@ -37,7 +37,7 @@ from innolab.report import (
     same,
     svg,
 )
-from innolab.report.verify import _sealed, verify
+from innolab.report.verify import verify
 
 Body = dict[str, Any]
 _RUNS = "runs.jsonl"
@@ -533,7 +533,7 @@ def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
             path.write_bytes(bytes(changed))
             if path.name == folders.MANIFEST_FILE:
                 try:
-                    found = bool(_sealed(report, manifest.read(report)))
+                    found = bool(manifest.faults(report, manifest.read(report)))
                 except InputError:
                     found = True
             else:
@@ -541,7 +541,7 @@ def test_random_changes_of_bytes_are_found_in_every_kind_of_file(
             path.write_bytes(kept)
             assert found, f"{path.relative_to(report)}, byte {at} ({number})"
             kinds[suffix] = kinds.get(suffix, 0) + 1
-        assert _sealed(report, body) == []
+        assert manifest.faults(report, body) == []
     assert sum(kinds.values()) == 2000
     assert set(kinds) >= {".png", ".svg", ".csv", ".md", ".json", ".jsonl", ".html", ".parquet"}
 
@@ -568,6 +568,18 @@ def test_a_crate_that_says_something_else_is_found(
     _mend_seal(report)
     [fault] = verify(report).faults
     assert fault.startswith(crate.CRATE_FILE)
+
+
+def test_a_revision_that_another_process_laid_down_meanwhile_is_used(tmp_path: Path) -> None:
+    for name in ("made", "place"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "by").write_text(name)
+    revisions._keep(tmp_path / "made", tmp_path / "place")
+    assert (tmp_path / "place" / "by").read_text() == "place"
+    with pytest.raises(FileNotFoundError):
+        revisions._keep(tmp_path / "made", tmp_path / "no" / "place")
+    revisions._keep(tmp_path / "made", tmp_path / "other")
+    assert (tmp_path / "other" / "by").read_text() == "made"
 
 
 def test_the_schema_of_runs_is_named_in_the_manifest(report: Path) -> None:

@@ -71,6 +71,8 @@ def run(wheel: Path, place: Path, empty: Path) -> Run:
     programs = installed(wheel, place) / "bin"
     assert not any(shutil.which(name, path=str(programs)) for name in _COMPILERS)
     kept = {name: value for name, value in os.environ.items() if name.startswith("LC_")}
+    # As root installed it, that user could keep no bytecode beside it, and no start would be quick.
+    kept["PYTHONPYCACHEPREFIX"] = str(empty / "home" / "bytecode")
 
     def call(*words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

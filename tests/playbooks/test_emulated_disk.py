@@ -234,6 +234,7 @@ def test_caller_without_root_is_explained(place: Place) -> None:
     assert "loop devices, mounts and control groups need root; run this as root" in said
 
 
+@pytest.mark.alone
 def test_limit_set_in_the_control_group_holds(place: Place) -> None:
     place.ask()
     said = record(place)

@@ -16,7 +16,13 @@ from innolab.mysql.server import Server, initialize
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
-WANTED = {"bubblewrap": "bwrap", "sysbench": "sysbench", "xfsprogs": "mkfs.xfs"}
+WANTED = {
+    "bubblewrap": "bwrap",
+    "haproxy": "haproxy",
+    "mha": "masterha_manager",
+    "sysbench": "sysbench",
+    "xfsprogs": "mkfs.xfs",
+}
 TABLE = ["--db-driver=mysql", "--mysql-user=root", "--mysql-db=test", "--table-size=1000"]
 
 
@@ -66,10 +72,9 @@ def read_a_table(sysbench: list[str | Path], server: Server) -> str:
     return done.stdout
 
 
-def without_the_hosts_sysbench() -> list[str]:
-    """Return the words before a command for which the host has no part of sysbench."""
-    plugins = Path("/usr/lib").glob("*/libmariadb3/plugin")
-    parts = [str(part) for part in (Path("/usr/share/sysbench"), *plugins) if part.is_dir()]
+def without(*folders: Path) -> list[str]:
+    """Return the words before a command for which the host has nothing in some folders."""
+    parts = [str(part) for part in folders if part.is_dir()]
     hide = 'while [ "$1" != -- ]; do mount -t tmpfs none "$1"; shift; done; shift; exec "$@"'
     become = [] if os.geteuid() == 0 else ["--map-root-user"]
     return ["unshare", "--mount", *become, "sh", "-ec", hide, "sh", *parts, "--"]
@@ -78,7 +83,8 @@ def without_the_hosts_sysbench() -> list[str]:
 def test_unpacked_sysbench_needs_nothing_of_the_host(unpacked: Path, server: Server) -> None:
     starter = unpacked / "sysbench"
     assert "/tools/prefix-sysbench/" in starter.read_text()
-    said = read_a_table([*without_the_hosts_sysbench(), starter], server)
+    parts = (Path("/usr/share/sysbench"), *Path("/usr/lib").glob("*/libmariadb3/plugin"))
+    said = read_a_table([*without(*parts), starter], server)
     assert "transactions:" in said
     plugins = server.query("SELECT plugin FROM mysql.user WHERE user = 'root'")
     assert plugins == [("caching_sha2_password",)]
@@ -89,6 +95,28 @@ def test_sysbench_of_the_host_is_used_as_it_is(folder: Path, server: Server) -> 
     starter = bring(folder, ["sysbench"]) / "sysbench"
     assert starter.read_text() == f'#!/bin/sh\nexec {shutil.which("sysbench")} "$@"\n'
     assert "transactions:" in read_a_table([starter], server)
+
+
+def test_unpacked_manager_needs_no_modules_of_the_host(unpacked: Path, folder: Path) -> None:
+    starter, settings = unpacked / "masterha_manager", folder / "mha.cnf"
+    assert "/tools/prefix-mha/" in starter.read_text()
+    servers = "".join(f"[server{n}]\nhostname=127.0.0.1\nport={n}\n" for n in (1, 2))
+    settings.write_text(f"[server default]\nmanager_workdir={folder}\n{servers}")
+    parts = (Path("/usr/share/perl5"), *Path("/usr/lib").glob("*/perl5"))
+    done = subprocess.run(
+        [*without(*parts), starter, f"--conf={settings}"], capture_output=True, text=True
+    )
+    # It has loaded its client of MySQL, and found the version of what else it needs.
+    assert "Can't connect to" in done.stderr and "There is no alive server" in done.stderr
+
+
+def test_unpacked_haproxy_reads_its_settings(unpacked: Path, folder: Path) -> None:
+    starter, settings = unpacked / "haproxy", folder / "haproxy.cfg"
+    assert "/tools/prefix-haproxy/" in starter.read_text()
+    settings.write_text("defaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n"
+                        " timeout server 1h\nlisten a\n bind 127.0.0.1:1\n")  # fmt: skip
+    done = subprocess.run([starter, "-c", "-f", settings], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_unpacked_bubblewrap_isolates(unpacked: Path) -> None:

@@ -1,0 +1,455 @@
+"""Reports of several people as one: what is refused, what they say together, and their page."""
+
+import datetime
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import Innolab, reference
+
+from innolab import studies
+from innolab.analysis import pooled as pooling
+from innolab.analysis import stats
+from innolab.base.errors import InputError
+from innolab.record.plan import Plan
+from innolab.report import folders, forests, index, manifest, pool, pool_page
+from innolab.report.pool import Pool
+
+_STUDY, _SERVER, _CLAIM = "multi-buffer-pool", "mysql-9.7", "F2-warm-8v128M"
+# What an arm of the claim takes longer on each host, as a logarithm.
+_SHIFTS = (0.0, 0.8, -0.5, 1.1, 0.3)
+Body = dict[str, Any]
+
+
+def _reseal(report: Path) -> None:
+    """Seal a changed report as its author would have."""
+    path = report / folders.MANIFEST_FILE
+    body = json.loads(path.read_text())
+    body["files"] = manifest.digests(report)
+    body["seal"] = manifest.seal_of(body)
+    path.write_text(json.dumps(body))
+
+
+def _copy(place: Path, version: str, days: int = 0) -> Path:
+    """A copy of a recorded report, measured some days later where that is not 0."""
+    report = place / _STUDY / version
+    ignored = shutil.ignore_patterns("series", "figures")
+    shutil.copytree(reference(_STUDY), report, ignore=ignored)
+    _change_runs(report, lambda run: _moved(run, days))
+    return report
+
+
+def _change_runs(report: Path, change: Callable[[Body], None]) -> None:
+    lines = [json.loads(line) for line in (report / "runs.jsonl").read_text().splitlines()]
+    for line in lines:
+        if "factors" in line:
+            change(line)
+    (report / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _reseal(report)
+
+
+def _moved(run: Body, days: int) -> None:
+    for name in ("started_at", "ended_at"):
+        at = datetime.datetime.fromisoformat(run[name]) + datetime.timedelta(days=days)
+        run[name] = at.isoformat(timespec="milliseconds")
+
+
+def _change(report: Path, file: str, change: Callable[[Any], None]) -> None:
+    body = json.loads((report / file).read_text())
+    change(body)
+    (report / file).write_text(json.dumps(body))
+    _reseal(report)
+
+
+def _shift(shift: float) -> Callable[[Body], None]:
+    """Return what makes the second arm of the claim slower, in all its runs."""
+
+    def change(run: Body) -> None:
+        if run["factors"]["pool"] == "128M":
+            for row in run["observations"]:
+                if "seconds" in row:
+                    row["seconds"] *= math.exp(shift)
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Five reports as of five hosts, of which the claim's ratios are known to each other."""
+    place = tmp_path_factory.mktemp("hosts")
+    made = []
+    for number, shift in enumerate(_SHIFTS, 1):
+        report = _copy(place, f"2026-02-0{number}-1", days=number)
+        _change_runs(report, _shift(shift))
+        _change(report, "manifest.json", _on_kernel(f"6.{number}"))
+        made.append(report)
+    return made
+
+
+def _on_kernel(kernel: str) -> Callable[[Body], None]:
+    def change(body: Body) -> None:
+        body["hosts"][0]["kernel"] = kernel
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def found(hosts: list[Path]) -> Pool:
+    return pool.pool(hosts)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    """Two reports of one host, which a test may change."""
+    return _copy(tmp_path, "2026-02-01-1", 1), _copy(tmp_path, "2026-02-02-1", 2)
+
+
+def _row(found: Pool, claim: str = _CLAIM, server: str = _SERVER) -> pooling.PooledClaim:
+    return next(row for row in found.claims if (row.claim.id, row.server) == (claim, server))
+
+
+def _refused(*reports: Path) -> str:
+    with pytest.raises(InputError) as refusal:
+        pool.pool(reports)
+    said = str(refusal.value)
+    assert "\n" not in said
+    assert 40 < len(said) < 900, said
+    return said
+
+
+def test_planted_differences_of_hosts_are_found(found: Pool) -> None:
+    row = _row(found)
+    parts = [part.interval for part in row.parts]
+    assert all(parts)
+    logs = [math.log(of.estimate) for of in parts if of]
+    assert logs == pytest.approx([logs[0] - shift for shift in _SHIFTS])
+    assert row.on_logs
+    assert row.pooled
+    # Their noise is the same, so all weigh the same.
+    assert row.pooled.weights == pytest.approx((0.2,) * 5)
+    assert math.log(row.pooled.interval.estimate) == pytest.approx(np.mean(logs))
+    assert row.pooled.tau == pytest.approx(np.std(_SHIFTS, ddof=1), rel=0.3)
+    assert row.pooled.i2 > 0.5
+    assert row.pooled.predicted
+    assert row.pooled.predicted.low < row.pooled.interval.low
+    assert row.pooled.interval.n == 5
+
+
+def test_a_reports_interval_is_of_all_its_valid_blocks(found: Pool) -> None:
+    row, runs = _row(found), found.members[0].runs.valid
+    on = runs.where(lambda run: run.factors["server"] == _SERVER)
+    top, bottom = on.pairs("seconds", *row.claim.sides)
+    assert row.parts[0].interval == stats.robust_ratio(top, bottom)
+
+
+def test_the_pooled_verdict_follows_from_interval_and_bounds(found: Pool) -> None:
+    outcomes = set()
+    for row in found.together:
+        assert row.pooled
+        low, high = row.pooled.interval.low, row.pooled.interval.high
+        wanted = "inconclusive"
+        if row.bounds[0] <= low and high <= row.bounds[1]:
+            wanted = "reproduced"
+        elif high < row.bounds[0] or low > row.bounds[1]:
+            wanted = "contradicted"
+        assert row.outcome == wanted, row.claim.id
+        outcomes.add(row.outcome)
+    assert len(outcomes) == 3, "the fixture shows each of them"
+
+
+def test_a_withheld_estimate_is_shown_and_not_pooled(hosts: list[Path], tmp_path: Path) -> None:
+    withheld = _copy(tmp_path, "2026-02-09-1", 9)
+
+    def withhold(verdicts: list[Body]) -> None:
+        for verdict in verdicts:
+            if (verdict["claim"], verdict["server"]) == (_CLAIM, _SERVER):
+                verdict.update(verdict="withheld", reason="the machine drifted")
+
+    _change(withheld, "verdicts.json", withhold)
+    with_, without = (_row(pool.pool(of)) for of in ([*hosts, withheld], hosts))
+    assert with_.pooled == without.pooled
+    last = with_.parts[-1]
+    assert last.interval
+    assert last.why_not == "withheld: the machine drifted"
+    assert with_.weight(last) is None
+    assert with_.weight(with_.parts[0]) == pytest.approx(0.2)
+
+
+def test_undecided_reports_are_pooled(found: Pool) -> None:
+    rows = [row for row in found.together if row.parts[0].outcome == "inconclusive"]
+    assert rows
+    assert all(len(row.entered) == 5 for row in rows)
+
+
+def test_what_has_no_interval_is_listed_with_its_verdicts(found: Pool) -> None:
+    largest = _row(found, "F3")
+    assert largest.pooled is None
+    assert [part.outcome for part in largest.parts] == ["reproduced"] * 5
+    assert largest.parts[0].why_not == "a largest value has no interval"
+    assert largest in found.alone
+
+
+def test_shares_are_pooled_as_they_are(found: Pool) -> None:
+    row = _row(found, "F4-kept")
+    assert not row.on_logs
+    assert row.pooled
+    assert 0 <= row.pooled.interval.low <= row.pooled.interval.high <= 1
+
+
+def test_a_claim_that_one_report_lacks_is_said(hosts: list[Path], tmp_path: Path) -> None:
+    other = _copy(tmp_path, "2026-02-09-1", 9)
+
+    def one_build(verdicts: list[Body]) -> None:
+        verdicts[:] = [verdict for verdict in verdicts if verdict["server"] != _SERVER]
+
+    _change(other, "verdicts.json", one_build)
+    row = _row(pool.pool([*hosts, other]))
+    assert row.parts[-1].outcome == pooling.NONE
+    assert row.parts[-1].why_not == "the report has no such claim or server"
+    assert row.pooled
+    assert row.pooled.interval.n == 5
+
+
+def test_two_reports_predict_nothing_and_say_why(two: tuple[Path, Path]) -> None:
+    found = pool.pool(two)
+    row = _row(found)
+    assert row.pooled
+    assert row.pooled.predicted is None
+    assert "12.7" in found.can_say
+    assert "three reports" in found.can_say
+    assert "all are of one host" in found.can_say
+    own = row.parts[0].interval
+    assert own
+    # Twice the same estimate, and still far wider than either: one degree of freedom.
+    assert row.pooled.interval.high / row.pooled.interval.low > own.high / own.low
+
+
+def test_what_differs_has_a_value_for_each_report(found: Pool) -> None:
+    [kernel] = [one for one in found.differences if one.kind == "host"]
+    assert kernel.name == "kernel"
+    assert kernel.values == ("6.1", "6.2", "6.3", "6.4", "6.5")
+    assert "of one host" not in found.can_say
+
+
+def test_efforts_may_differ(two: tuple[Path, Path]) -> None:
+    study = studies.find(_STUDY)
+
+    def smoke(body: Body) -> None:
+        body["parameters"]["effort"] = "smoke"
+        body["spec_sha256"] = study.spec_sha256(study.check(body["parameters"]))
+
+    for file in ("plan.json", "manifest.json"):
+        _change(two[1], file, smoke)
+    assert Plan.read(two[0]).spec_sha256 != Plan.read(two[1]).spec_sha256
+    found = pool.pool(two)
+    [effort] = [one for one in found.differences if one.name == "effort"]
+    assert effort.values[1] == "smoke"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("rows", 10_000_000, "rows is 5000000 and 10000000"),
+        ("scale", "smoke", "scale is quick and smoke"),
+        ("devices", ["host"], "devices is ['host', 's3-disk'] and ['host']"),
+    ],
+)
+def test_what_measured_other_things_is_refused(
+    two: tuple[Path, Path], name: str, value: Any, says: str
+) -> None:
+    study = studies.find(_STUDY)
+
+    def other(body: Body) -> None:
+        body["parameters"][name] = value
+        body["spec_sha256"] = study.spec_sha256(study.check(body["parameters"]))
+
+    _change(two[1], "plan.json", other)
+    said = _refused(*two)
+    assert says in said
+    assert "2026-02-01-1 and 2026-02-02-1 measured different things" in said
+
+
+def test_a_revised_study_is_refused(two: tuple[Path, Path]) -> None:
+    _change(two[1], "manifest.json", lambda body: body.update(study_revision=9))
+    assert "the study's revision is 1 and 9" in _refused(*two)
+
+
+def test_a_device_that_changed_is_refused(two: tuple[Path, Path]) -> None:
+    _change(two[0], "plan.json", lambda body: body.update(spec_sha256="0" * 64))
+    assert "2026-02-01-1 was measured by another definition" in _refused(*two)
+
+
+def test_other_claims_are_refused(two: tuple[Path, Path]) -> None:
+    _change(two[1], "manifest.json", lambda body: body.update(claims_sha256="0" * 64))
+    said = _refused(*two)
+    assert f"innolab render {two[1]}" in said
+    assert str(two[0]) not in said
+
+
+def test_another_study_is_refused(two: tuple[Path, Path]) -> None:
+    said = _refused(two[0], reference("access-paths"))
+    assert "is of multi-buffer-pool and" in said
+    assert "access-paths" in said
+
+
+def test_one_report_alone_is_refused(two: tuple[Path, Path]) -> None:
+    assert "1 is named" in _refused(two[0])
+
+
+def test_runs_that_would_count_twice_are_refused(two: tuple[Path, Path], tmp_path: Path) -> None:
+    runs = len(pool.pool(two).members[0].runs.runs)
+    assert f"have {runs} runs in common" in _refused(two[0], two[0])
+    # Rendered again: another version, verdicts and time, but the same runs.
+    again = shutil.copytree(two[0], tmp_path / _STUDY / "2026-03-01-1")
+    _change(again, "manifest.json", lambda body: body.update(rendered_from=two[0].name))
+    assert "2026-02-01-1 and 2026-03-01-1 have" in _refused(two[0], two[1], again)
+
+
+@pytest.mark.parametrize("file", ["runs.jsonl", "verdicts.json", "plan.json"])
+def test_a_damaged_report_is_refused(two: tuple[Path, Path], file: str) -> None:
+    path = two[1] / file
+    text = path.read_text()
+    path.write_text(text.replace("0", "1", 1))
+    assert f"{file}: changed after the report was sealed" in _refused(*two)
+    path.unlink()
+    assert f"{file}: missing" in _refused(*two)
+
+
+def test_a_manifest_that_names_no_host_is_refused(two: tuple[Path, Path]) -> None:
+    _change(two[1], "manifest.json", lambda body: body.update(hosts=[]))
+    assert "hosts or builds is damaged" in _refused(*two)
+
+
+def test_values_without_a_ratio_are_refused(two: tuple[Path, Path]) -> None:
+    def beyond(run: Body) -> None:
+        for row in run["observations"]:
+            if "seconds" in row:
+                row["seconds"] = 1e-300 if run["factors"]["pool"] == "128M" else 1e300
+
+    _change_runs(two[1], beyond)
+    assert "cannot be pooled" in _refused(*two)
+
+
+def test_a_report_with_a_link_is_refused(two: tuple[Path, Path]) -> None:
+    (two[1] / "notes").symlink_to("/etc/hostname")
+    assert "it is a link" in _refused(*two)
+
+
+def test_people_who_measure_on_one_day_keep_their_names(tmp_path: Path) -> None:
+    places = [tmp_path / person for person in ("ada", "bob")]
+    found = pool.pool([_copy(place, "2026-02-01-1", day) for day, place in enumerate(places, 1)])
+    assert [member.name for member in found.members] == ["2026-02-01-1 (1)", "2026-02-01-1 (2)"]
+
+
+@pytest.fixture(scope="module")
+def page(hosts: list[Path], found: Pool) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
+        yield pool_page.write(found)
+
+
+def _words(page: str) -> str:
+    without = re.sub(r"<(style|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", without).split())
+
+
+def test_a_page_begins_with_what_all_say(found: Pool, page: Path, hosts: list[Path]) -> None:
+    text = page.read_text()
+    top = _words(text)[:2500]
+    assert found.summary in top
+    assert found.can_say in top
+    row = _row(found)
+    assert row.pooled
+    assert f"{_CLAIM} {_SERVER} {pool.interval_text(row.pooled.interval)} {row.outcome}" in _words(
+        text
+    )
+    for report in hosts:
+        assert f'href="../../{report.name}/index.html"' in text
+
+
+def test_a_page_has_a_forest_for_each_claim_with_its_values(found: Pool, page: Path) -> None:
+    claims = {row.claim.id for row in found.together}
+    text = page.read_text()
+    assert text.count("<figure") == len(claims)
+    values = pd.read_csv(page.parent / "figures" / f"pooled-{_CLAIM}.csv")
+    of = values[values["server"] == _SERVER].set_index("report")
+    row = _row(found)
+    assert row.pooled
+    assert row.pooled.predicted
+    assert len(of) == 7
+    for name, wanted in (
+        (forests.POOLED, row.pooled.interval), (forests.FURTHER, row.pooled.predicted),
+        (found.members[1].name, row.parts[1].interval),
+    ):  # fmt: skip
+        assert wanted
+        for end in ("estimate", "low", "high"):
+            assert of.loc[name, end] == pytest.approx(getattr(wanted, end), rel=1e-5)
+    assert of["weight_share"].sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_page_loads_nothing_and_its_links_are_there(page: Path) -> None:
+    text = re.sub(r"<svg.*?</svg>", "", page.read_text(), flags=re.DOTALL)
+    assert not re.search(r"<(script|link|img)\b|\bsrc=|url\(|@import", text)
+    for target in re.findall(r'href="#([^"]+)"', text):
+        assert f'id="{target}"' in text
+    for target in re.findall(r'href="([^#"][^"]*)"', text):
+        if not target.endswith("index.html"):
+            assert (page.parent / target).exists() or target.endswith(".html"), target
+
+
+def test_the_same_reports_in_any_order_have_one_page(
+    hosts: list[Path], page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
+    assert pool_page.place(pool.pool(hosts[::-1])) == page.parent
+    assert pool_page.place(pool.pool(hosts[1:])) != page.parent
+
+
+def test_the_list_of_reports_links_to_it(
+    hosts: list[Path], page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
+    text = index.write().read_text()
+    [link, name] = re.findall(r'As one: <a href="([^"]+)">([^<]+)</a>', text)[0]
+    assert (hosts[0].parent.parent / link) == page
+    assert name.startswith("5 reports (")
+
+
+def test_a_wide_interval_does_not_push_the_reports_together(two: tuple[Path, Path]) -> None:
+    row = _row(pool.pool(two))
+    assert row.pooled
+    low, high = forests.shown_range(row)
+    own = [part.interval for part in row.parts if part.interval]
+    assert low < min(of.low for of in own)
+    assert high > max(of.high for of in own)
+    assert math.log(high / low) < 2.2 * math.log(
+        max(*row.bounds, *(of.high for of in own)) / min(*row.bounds, *(of.low for of in own))
+    )
+
+
+def test_the_text_has_a_line_for_each_claim(found: Pool) -> None:
+    said = pool.lines(found)
+    [line] = [line for line in said if line.startswith(f"{_CLAIM} on {_SERVER}:")]
+    assert "by 5 reports" in line
+    assert "on a host like these" in line
+    assert "host kernel is 6.1, 6.2, 6.3, 6.4, 6.5" in said[0] + said[1]
+    assert said[-2:] == [found.summary, found.can_say]
+
+
+def test_the_command_refuses_in_one_paragraph(innolab: Innolab, tmp_path: Path) -> None:
+    alone = innolab("pool", str(reference(_STUDY)), INNOLAB_REPORTS=str(tmp_path))
+    assert alone.returncode == 2
+    assert "Pooling takes two reports" in alone.stderr
+    assert alone.stdout == ""
+    both = str(reference(_STUDY))
+    twice = innolab("pool", both, both, "--html", INNOLAB_REPORTS=str(tmp_path))
+    assert twice.returncode == 2
+    assert "Traceback" not in twice.stderr
+    assert list(tmp_path.iterdir()) == []

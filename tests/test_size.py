@@ -1,0 +1,303 @@
+"""`innolab size` on real servers under load: what it says, what it refuses, and what it leaves."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BIN, Innolab
+
+from innolab.hosts import machine
+from innolab.hosts.local import HERE
+from innolab.loads import oltp, sysbench
+from innolab.loads.sysbench import Workload
+from innolab.loads.trial import base_settings_file
+from innolab.mysql import builds, datasets
+from innolab.mysql.builds import Build
+from innolab.mysql.datasets import Dataset
+from innolab.mysql.server import Server, ServerError
+
+pytestmark = pytest.mark.integration
+
+ROWS, MIB = 200_000, 2**20
+NOW, LARGER, SMALLER = 20 * MIB, 30 * MIB, 15 * MIB
+SECONDS = 8
+
+
+@pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-9.7"])
+def any_build(request: pytest.FixtureRequest) -> Build:
+    return _build(request.param)
+
+
+@pytest.fixture(scope="module")
+def today() -> Build:
+    return _build("mysql-9.7")
+
+
+def _build(name: str) -> Build:
+    found = builds.find(machine.cache_folder(), name)
+    assert isinstance(found, Build), f"make setup could not bring {name}: {found}"
+    return found
+
+
+def _base() -> Path:
+    return base_settings_file(machine.cache_folder())
+
+
+def _dataset(build: Build) -> Dataset:
+    cache = machine.cache_folder()
+    return datasets.obtain(oltp.dataset(ROWS), build, cache, _base(), lambda _: None)
+
+
+@contextmanager
+def _running(build: Build, folder: Path, pool: int = NOW) -> Iterator[Server]:
+    made = _dataset(build)
+    clone = datasets.Clone(HERE, made, folder / "data")
+    settings = {
+        **oltp.settings(0.4, "read_only", ROWS, made.facts),
+        "innodb_buffer_pool_size": pool,
+        "performance_schema": "ON",
+    }
+    with Server(build, clone.data, folder / "run", _base(), settings) as server:
+        yield server
+    clone.remove()
+
+
+@contextmanager
+def _loaded(server: Server, seconds: int, threads: int = 8) -> Iterator[None]:
+    """Keep clients at work while the block runs, for some seconds at most."""
+    oltp.fill(server, "read_only")
+    load = Workload("read_only", ROWS, threads, "zipf", 5)
+    words = [
+        *HERE.unprivileged(), *sysbench.argv(load, server, f"--time={seconds}", "--events=0", "run")
+    ]  # fmt: skip
+    env = {**os.environ, "LC_ALL": "C", "INNOLAB_OLTP": "oltp_read_only"}
+    with subprocess.Popen(
+        words, env=env, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        time.sleep(4)
+        assert process.poll() is None
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def _size(server: Server, *words: str, seconds: int = SECONDS) -> list[str]:
+    return ["size", "--socket", str(server.socket), "--user", "root", "--seconds", str(seconds),
+            *words]  # fmt: skip
+
+
+def _pool(server: Server) -> int:
+    return int(server.variables()["innodb_buffer_pool_size"])
+
+
+def _row(body: Any, pool: int) -> Any:
+    return next(row for row in body["rows"] if row["pool_bytes"] == pool)
+
+
+@pytest.mark.alone
+def test_one_size_says_what_another_reads(any_build: Build, innolab: Innolab, folder: Path) -> None:
+    """And leaves every variable and every counter of writes as it was."""
+    with _running(any_build, folder) as server, _loaded(server, 200):
+        before, written = server.variables(), _written(server)
+        page = folder / "size.html"
+        done = innolab(*_size(server, "--at", "30M", "--json", "--html", str(page)))
+        assert done.returncode == 0, done.stderr
+        assert _unchanging(server.variables()) == _unchanging(before)
+        assert _written(server) == written
+    body = json.loads(done.stdout)
+    assert body["pool_bytes"] == NOW
+    assert body["by_promotions"]
+    assert _row(body, NOW)["known"] == "measured"
+    assert 6 < body["clients"] < 10
+    predicted = _row(body, LARGER)
+    assert predicted["known"] == "modelled"
+    reads, per_s = _measured(any_build, folder, LARGER)
+    found = predicted["reads_a_statement"]
+    assert found["estimate"] == pytest.approx(reads, rel=0.25)
+    assert 0.9 * found["low"] <= reads <= 1.1 * found["high"]
+    assert 0.6 * predicted["statements_per_s"]["low"] <= per_s
+    assert per_s <= 1.6 * predicted["statements_per_s"]["high"]
+    text = page.read_text()
+    assert "<svg" in text
+    assert "modelled" in text
+    assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", text)
+
+
+def _unchanging(variables: dict[str, str]) -> dict[str, str]:
+    volatile = ("timestamp", "gtid_executed", "rand_seed", "pseudo_")
+    return {name: value for name, value in variables.items() if not name.startswith(volatile)}
+
+
+def _written(server: Server) -> dict[str, str]:
+    """Return the counters of what clients change: none of them may grow."""
+    status = server.status()
+    writes = r"Com_(insert|update|delete|replace|create|alter|drop|grant|set_option|flush)\w*"
+    kept = {name: value for name, value in status.items() if re.fullmatch(writes, name)}
+    # Sessions set their own character set and time zone, which is nobody else's.
+    kept.pop("Com_set_option", None)
+    return {**kept, "rows": status["Innodb_rows_inserted"], "pages": status["Innodb_pages_created"]}
+
+
+def _measured(build: Build, folder: Path, pool: int) -> tuple[float, float]:
+    """Return reads a statement and statements a second of a server started with a pool."""
+    with _running(build, folder, pool) as server, _loaded(server, 200):
+        first = server.status()
+        began = time.monotonic()
+        time.sleep(6)
+        last, seconds = server.status(), time.monotonic() - began
+    reads, asked = (int(last[n]) - int(first[n]) for n in ("Innodb_pages_read", "Questions"))
+    return reads / asked, asked / seconds
+
+
+@pytest.mark.parametrize(("size", "pool"), [("30M", LARGER), ("15M", SMALLER)])
+@pytest.mark.alone
+def test_a_ladder_measures_and_comes_back(
+    today: Build, innolab: Innolab, folder: Path, size: str, pool: int
+) -> None:
+    # One client: a smaller pool waits for pages that are in use, with many of them for minutes.
+    with _running(today, folder) as server, _loaded(server, 200, threads=1):
+        done = innolab(*_size(server, "--resize", size, "--json", seconds=5))
+        assert done.returncode == 0, done.stderr
+        assert _pool(server) == NOW
+    body = json.loads(done.stdout)
+    measured = {row["pool_bytes"] for row in body["rows"] if row["known"] == "measured"}
+    if any("was left at once" in said for said in body["not_known"]):
+        # Others may stall the server; what is left then is what was measured before.
+        assert measured == {NOW}
+        return
+    assert measured == {NOW, pool}
+    there, now = (_row(body, one)["reads_a_statement"]["estimate"] for one in (pool, NOW))
+    assert (there < now) == (pool > NOW)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.alone
+def test_the_pool_comes_back_however_innolab_ends(
+    today: Build, folder: Path, number: signal.Signals
+) -> None:
+    # One client, as above.
+    with _running(today, folder) as server, _loaded(server, 200, threads=1):
+        words = _size(server, "--resize", "30M", seconds=5)
+        with subprocess.Popen(
+            [BIN / "innolab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            _wait_until(lambda: _pool(server) == LARGER or process.poll() is not None, 60)
+            assert process.poll() is None, process.communicate()
+            process.send_signal(number)
+            process.wait(30)
+            _wait_until(lambda: _pool(server) == NOW, 60)
+            said = process.communicate()[1]
+        _wait_until(lambda: "Completed" in server.status()["Innodb_buffer_pool_resize_status"], 60)
+        assert _pool(server) == NOW
+    if number == signal.SIGKILL:
+        assert process.returncode == -9
+        assert "innolab has died. The pool is 20 MiB again." in said
+    else:
+        assert process.returncode == 1
+        assert "Interrupted. The pool is as it was" in said
+    assert "Traceback" not in said
+    guards = subprocess.run(["pgrep", "-f", "innolab.mysql.guard"], capture_output=True, text=True)
+    assert not guards.stdout.strip()
+
+
+def _wait_until(holds: Any, limit_s: float) -> None:
+    for _ in range(round(limit_s * 10)):
+        if holds():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not come to pass")
+
+
+def test_a_server_that_cannot_resize_says_so(innolab: Innolab, folder: Path) -> None:
+    with _running(_build("mysql-5.6.24"), folder) as server:
+        done = innolab(*_size(server, "--resize", "30M"))
+        assert _pool(server) == NOW
+    assert done.returncode == 2
+    assert "only from 5.7.5 on can a pool change its size" in done.stderr
+
+
+def test_what_a_server_does_not_allow_is_one_paragraph(
+    today: Build, innolab: Innolab, folder: Path
+) -> None:
+    with _running(today, folder) as server:
+        server.query("CREATE USER 'reader'@'localhost' IDENTIFIED BY 'very-secret'")
+        options = folder / "client.cnf"
+        options.write_text(f"[client]\nsocket={server.socket}\nuser=reader\npassword=very-secret\n")
+        refused = innolab("size", "--defaults-file", str(options), "--seconds", "5")
+        options.write_text(f"[client]\nsocket={server.socket}\nuser=reader\npassword=wrong-one\n")
+        denied = innolab("size", "--defaults-file", str(options), "--seconds", "5")
+        idle = innolab(*_size(server, seconds=5))
+        for size, said in (
+            ("20M", "is what there is"), ("5M", "at most one step"), ("900G", "does not fit"),
+        ):  # fmt: skip
+            done = innolab(*_size(server, "--resize", size))
+            assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert _pool(server) == NOW
+        server.query("GRANT PROCESS ON *.* TO 'reader'@'localhost'")
+        server.query("GRANT SELECT ON performance_schema.* TO 'reader'@'localhost'")
+        options.write_text(f"[client]\nsocket={server.socket}\nuser=reader\npassword=very-secret\n")
+        with _loaded(server, 200):
+            words = ("size", "--defaults-file", str(options), "--seconds", "5")
+            allowed = innolab(*words)
+            tried = innolab(*words, "--resize", "30M")
+        assert _pool(server) == NOW
+    assert (refused.returncode, denied.returncode, idle.returncode) == (2, 2, 2)
+    assert "GRANT PROCESS" in refused.stderr
+    assert "Access denied" in denied.stderr
+    assert "too idle" in idle.stderr
+    assert allowed.returncode == 0, allowed.stderr
+    assert tried.returncode == 2
+    assert "may not change the size" in tried.stderr
+    said = "".join(one.stdout + one.stderr for one in (refused, denied, idle, allowed, tried))
+    assert "secret" not in said
+    assert "wrong-one" not in said
+    assert "Traceback" not in said
+
+
+def test_a_server_that_stops_is_explained(today: Build, folder: Path) -> None:
+    with pytest.raises(ServerError, match="died while"), _running(today, folder) as server:
+        with subprocess.Popen(
+            [BIN / "innolab", *_size(server, seconds=60)], stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stderr is not None
+            assert "watching" in process.stderr.readline()
+            time.sleep(1)
+            os.kill(server.pid, signal.SIGKILL)
+            said = process.stderr.read()
+        assert process.returncode == 1
+        assert "stopped answering" in said
+        assert "Traceback" not in said
+        server.query("SELECT 1")
+
+
+_BAD = {
+    "no server": ((), "No server was named"),
+    "socket": (("--socket", "/no/such.sock"), "There is no /no/such.sock"),
+    "no socket": (("--socket", "/etc/hostname"), "could not be reached"),
+    "option file": (("--defaults-file", "/no/such.cnf"), "There is no /no/such.cnf"),
+    "login path": (("--login-path", "mine"), "--defaults-file"),
+    "seconds": (("--seconds", "0"), "it is 5 to 3600"),
+    "size": (("--at", "much"), "is no size of a pool"),
+    "device": (("--price-device", "tape=3"), "no device with its price"),
+    "price": (("--price-memory-gb", "-1"), "no amount of money"),
+    "page": (("--html", "/no/such/page.html"), "There is no folder"),
+}
+
+
+@pytest.mark.parametrize("name", _BAD)
+def test_bad_input_is_one_paragraph(innolab: Innolab, name: str) -> None:
+    words, said = _BAD[name]
+    done = innolab("size", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
