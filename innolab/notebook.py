@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from innolab import studies
-from innolab.analysis import claims, controls, stats
+from innolab.analysis import claim_files, controls, stats
 from innolab.analysis.controls import Found
 from innolab.base import files, language
 from innolab.base.clock import Clock
@@ -222,7 +222,7 @@ class Book:
         entries, _ = RunLog(self.folder / FILE, self.study.upgrade).entries()
         return shown.registration(
             [session for session, _ in runlog.by_session(entries) if session],
-            claims.sha256(self.study.papers.claims),
+            claim_files.sha256(self.study.papers.claims),
             self.study.claims(),
         )
 

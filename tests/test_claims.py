@@ -12,9 +12,11 @@ from conftest import ROOT, made_run, planned
 
 from innolab import studies
 from innolab.analysis.censored import median
-from innolab.analysis.claims import Claim, claims_of, published_value
+from innolab.analysis.claim_files import claims_of
+from innolab.analysis.claims import Claim
 from innolab.analysis.doubts import Doubted
 from innolab.analysis.findings import blocks_needed, decide, mean
+from innolab.analysis.published import published_value
 from innolab.analysis.stats import Interval, arithmetic_mean, geometric_mean, student_quantile
 from innolab.analysis.verdicts import FailedControl, Verdict, verdicts
 from innolab.base.errors import InputError

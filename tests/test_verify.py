@@ -21,7 +21,7 @@ import pytest
 from conftest import reference
 
 from innolab import studies
-from innolab.analysis import claims
+from innolab.analysis import claim_files
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
@@ -69,7 +69,7 @@ def _bound(report: Path) -> None:
         SessionStart(
             began_at=datetime.datetime.fromisoformat(runs[0].started_at),
             plan_sha256=study.plan_sha256(plan),
-            claims_sha256=claims.sha256(study.papers.claims),
+            claims_sha256=claim_files.sha256(study.papers.claims),
             trials=len(study.planned(plan)),
             blocks=(plan.blocks or study.looks(parameters)).last,
             innolab={},

@@ -5,15 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from innolab.analysis import acknowledged, censored, power, stats
-from innolab.analysis.claims import (
-    Claim,
-    Comparison,
-    Holds,
-    Largest,
-    Proportion,
-    Published,
-    published_value,
-)
+from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion
+from innolab.analysis.published import Published, published_value
 from innolab.record.runs import RunSet
 
 # How far beyond its bound the truth is taken to lie where a claim names no value: a tenth, which is

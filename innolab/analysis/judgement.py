@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from innolab.analysis import findings, rankings, stats
-from innolab.analysis.claims import (
-    Claim,
-    Comparison,
-    Holds,
-    Largest,
-    Proportion,
-    Quantity,
-    Where,
-    published_value,
-)
+from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion, Quantity, Where
 from innolab.analysis.findings import DECIDED, Finding
+from innolab.analysis.published import published_value
 from innolab.analysis.rankings import Ranking, Spread
 from innolab.analysis.verdicts import Verdict, rounded
 from innolab.base.errors import InputError

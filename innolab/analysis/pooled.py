@@ -5,17 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from innolab.analysis import findings, pooling
-from innolab.analysis.claims import (
-    Claim,
-    Comparison,
-    Largest,
-    Proportion,
-    Published,
-    Quantity,
-    published_value,
-)
+from innolab.analysis.claims import Claim, Comparison, Largest, Proportion, Quantity
 from innolab.analysis.findings import DECIDED, EVERY, Outcome
 from innolab.analysis.pooling import Pooled
+from innolab.analysis.published import Published, published_value
 from innolab.analysis.stats import LEVEL, Interval
 from innolab.record.runs import RunSet
 

@@ -8,14 +8,10 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from innolab.analysis import findings, stats
-from innolab.analysis.claims import (
-    Claim,
-    Published,
-    Where,
-    published_value,
-)
+from innolab.analysis.claims import Claim, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
 from innolab.analysis.findings import DECIDED, Finding, Outcome
+from innolab.analysis.published import Published, published_value
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.analysis import claims as claiming
 from innolab.analysis import judgement, spreads
+from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
 from innolab.analysis.judgement import Judged, Lender
 from innolab.analysis.rankings import Lead, Spread
@@ -126,7 +126,7 @@ def _judged(name: str, table: Table, claims: Path | None, lend: Lender) -> Judge
     of = judgement.spreads_of(table, lend)
     found: list[Claim] = []
     if claims:
-        found = claiming.claims_of(claims, table.factors, set(of), table.arms)
+        found = claims_of(claims, table.factors, set(of), table.arms)
     return judgement.judged(name, table, of, found)
 
 

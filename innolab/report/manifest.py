@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from innolab.analysis import claims
+from innolab.analysis import claim_files
 from innolab.base import files, parsing, places
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
@@ -172,7 +172,7 @@ def seal(
         "study_revision": study.revision,
         "record_schema": SCHEMA,
         "notebook_sha256": digest(render.source_of(study)),
-        "claims_sha256": claims.sha256(study.papers.claims),
+        "claims_sha256": claim_files.sha256(study.papers.claims),
         "lock_sha256": digest(LOCK),
         "sealed_at": _now(),
         "time_s": time_s,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab import studies
-from innolab.analysis import claims, pooling
+from innolab.analysis import claim_files, pooling
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
@@ -126,7 +126,7 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
 
 def _require_todays_claims(study: Study, members: Sequence[Member]) -> None:
     """Refuse verdicts on other claims than those that the pooled estimates are judged by."""
-    todays = claims.sha256(study.papers.claims)
+    todays = claim_files.sha256(study.papers.claims)
     older = [member for member in members if member.body.get("claims_sha256") != todays]
     if older:
         named = ", ".join(member.name for member in older)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from innolab.analysis import findings, power, sequential
-from innolab.analysis.claims import Claim, Largest, Proportion, published_value
+from innolab.analysis.claims import Claim, Largest, Proportion
+from innolab.analysis.published import published_value
 from innolab.analysis.stats import LEVEL
 from innolab.base.errors import InnolabError
 from innolab.record.plan import Blocks, Plan

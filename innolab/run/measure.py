@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from innolab.analysis import claims
+from innolab.analysis import claim_files
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
@@ -191,7 +191,7 @@ def _start(study: Study, parameters: Parameters, chosen: Plan) -> SessionStart:
     return SessionStart(
         began_at=datetime.datetime.now(datetime.UTC),
         plan_sha256=study.plan_sha256(chosen),
-        claims_sha256=claims.sha256(study.papers.claims),
+        claims_sha256=claim_files.sha256(study.papers.claims),
         trials=len(study.planned(chosen)),
         blocks=(chosen.blocks or study.looks(parameters)).last,
         innolab=own_facts(),

@@ -7,9 +7,8 @@ to the same trials as measuring did.
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from innolab.analysis import controls
+from innolab.analysis import claim_files, controls
 from innolab.analysis.claims import Where
-from innolab.analysis.claims import sha256 as claims_sha256
 from innolab.analysis.verdicts import Verdict
 from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
@@ -31,7 +30,7 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
         before the first look
     """
     recorded = {run.key for run in runs.runs}
-    if chosen.blocks and set(registered) - {claims_sha256(study.papers.claims)}:
+    if chosen.blocks and set(registered) - {claim_files.sha256(study.papers.claims)}:
         first = chosen.blocks.first
         return [t for t in study.planned(chosen) if t.block < first or t.key in recorded]
     looks = judging.Looks(study, chosen.blocks, chosen, runs) if chosen.blocks else None

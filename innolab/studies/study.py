@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from innolab.analysis import verdicts
 from innolab.analysis.checks import CHECKS, judge
-from innolab.analysis.claims import Claim, Published, claims_of, published_of
+from innolab.analysis.claim_files import claims_of
+from innolab.analysis.claims import Claim
 from innolab.analysis.consistency import Asked, Bound
 from innolab.analysis.doubts import Doubt
 from innolab.analysis.evidence import Check, Evidence
+from innolab.analysis.published import Published, published_of
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import FailedControl, Verdict
 from innolab.base.errors import InnolabError, InputError
