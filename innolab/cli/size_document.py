@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from innolab.base.columns import aligned
 from innolab.base.units import bytes_text, number
 
 if TYPE_CHECKING:
@@ -197,9 +198,9 @@ def _words(of: Range | None) -> str:
 
 def lines(found: Sized, listed: list[SizeOffer]) -> list[str]:
     """Return all as text for a terminal."""
-    said = [*summary(found), "", *_aligned(table(found))]
+    said = [*summary(found), "", *aligned(table(found))]
     if listed:
-        said += ["", *_aligned(offered(listed))]
+        said += ["", *aligned(offered(listed))]
     if found.unknown:
         said += ["", "What is not known:", *(f"- {one}" for one in found.unknown)]
     return [*said, "", closing(found)]
@@ -210,14 +211,6 @@ def closing(found: Sized) -> str:
     if not found.rungs:
         return NOTHING
     return f"The pool is {bytes_text(found.now_bytes)} again. Nothing else was changed."
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def places(found: Sized) -> tuple[list[Place], list[Place]]:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 import jinja2
@@ -104,12 +103,7 @@ class Proxy:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _end(self) -> None:

@@ -1,7 +1,5 @@
 """InnoDB's own counters of one server, read on a connection that stays open."""
 
-from types import TracebackType
-
 from mysql.connector import Error
 
 from innolab.mysql.server import Server
@@ -43,12 +41,7 @@ class Counters:
         self._cursor = self._connection.cursor()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     def read(self) -> dict[str, float]:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from innolab.base.waiting import await_that
@@ -77,12 +76,7 @@ class Failover:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _start_keepalived(self) -> None:

@@ -7,7 +7,6 @@ the pool's latches while it copies them all.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from mysql.connector import Error
@@ -120,12 +119,7 @@ class Visit:
         self._connection = self.target.connect()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
 
     @property

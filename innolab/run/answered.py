@@ -6,6 +6,7 @@ from typing import Any
 
 from innolab.analysis.claims import Claim
 from innolab.analysis.verdicts import Verdict
+from innolab.base.columns import aligned
 from innolab.base.units import bytes_text, number
 from innolab.record.plan import Plan
 from innolab.run import reproduction, resources
@@ -137,7 +138,7 @@ def answer_lines(body: Mapping[str, Any]) -> list[str]:
         for one in body["servers"]
     ]
     head = ["server", f"reference {body['reference']['report']}", "here", "agree"]
-    lines = ["", *_aligned([head, *rows])]
+    lines = ["", *aligned([head, *rows])]
     for one in body["servers"]:
         if one["agree"] is None:
             lines += [f"On {one['server']}, here: {one['here']['reason']}."]
@@ -174,14 +175,6 @@ def _measured(verdict: Mapping[str, Any]) -> str:
     has_interval = verdict["low"] is not None or verdict["high"] is not None
     between = f" ({low} to {high})" if has_interval else ""
     return f"{verdict['verdict']} {middle}{between}, n = {verdict['n']}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def taken(runs: Sequence[Any], time_s: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from innolab.analysis.stats import LEVEL
+from innolab.base.columns import aligned
 from innolab.record.plan import Plan
 from innolab.record.run import Factors
 from innolab.run.expected import Expected, Row, effort_of
@@ -147,7 +148,9 @@ def _claims(expected: Expected) -> list[str]:
             "",
         ]
     if expected.rows:
-        lines += _aligned([_head(expected), *(_cells(row, expected) for row in expected.rows)])
+        head = _head(expected)
+        rows = [head, *(_cells(row, expected) for row in expected.rows)]
+        lines += aligned(rows, numbers=range(2, len(head) - 1))
     for said, claims in (
         ("Without arms in this plan", expected.not_planned),
         ("Not measured at all", expected.not_measured),
@@ -181,23 +184,6 @@ def _factor(factor: float | None) -> str:
     if factor is None:
         return _UNKNOWN
     return f"{factor:.2f}" if factor <= _WIDEST else f"> {_WIDEST}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines: the first two columns and the last to the left, numbers to the right.
-
-    >>> _aligned([["claim", "server", "power", ""], ["A", "x", "9%", "why"]])
-    ['claim  server  power', 'A      x          9%  why']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    last = len(widths) - 1
-    return [
-        "  ".join(
-            cell.ljust(width) if place in (0, 1, last) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _wrapped(text: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Progress for people: in a terminal, in JupyterLab, or as plain lines in a log."""
 
 import html
-from types import TracebackType
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -29,12 +28,7 @@ class Shown:
     def __enter__(self) -> "Shown":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.end()
 
