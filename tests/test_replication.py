@@ -200,7 +200,9 @@ def test_what_a_server_refuses_has_failed_and_what_it_never_answers_is_unknown(
     present = witness.present(raised.source)
     found = acknowledged.fate(history, present)
     assert {one.end for one in history} == {"ok", "failed", "unknown"}
-    unanswered = {one.id // 1_000_000: one for one in history if one.ended_s and one.end == "unknown"}
+    unanswered = {
+        one.id // 1_000_000: one for one in history if one.ended_s and one.end == "unknown"
+    }
     assert set(unanswered) == {1, 2}, "each writer waits for an answer that never comes"
     later = acknowledged.split(history, max(one.ended_s or 0 for one in unanswered.values()))[1]
     assert {one.id // 1_000_000 for one in later if one.end == "ok"} == {1, 2}, "both write again"
