@@ -459,6 +459,11 @@ def test_an_image_counts_where_it_lies(study: Study) -> None:
     for backing, memory, disk in (("memory", 4050, 1000), ("disk", 50, 5000)):
         run.conditions["device"] = {"name": "d", "emulated": {"backing": backing}}
         assert (resources.memory_bytes([run]), resources.disk_bytes([run])) == (memory, disk)
+    # The reference's disk held a copy for each build; one that is left out leaves its own away.
+    run.conditions["device"] = {"name": "d", "emulated": {"backing": "memory"}}
+    other = run.model_copy(update={"factors": {**run.factors, "server": "another"}})
+    assert resources.memory_bytes([run], [other]) == 50 + 4000 - 900
+    assert resources.memory_bytes([run], [other, other]) == 50 + 4000 - 900, "shared by its trials"
     del run.conditions["disk_bytes"]
     assert resources.memory_bytes([run]) is None
     assert resources.disk_bytes([run]) is None

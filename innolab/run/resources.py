@@ -249,7 +249,7 @@ def _datasets(study: Study, chosen: Plan, reference: Earlier) -> tuple[list[str]
 def _memory(study: Study, chosen: Plan, reference: Earlier) -> Amount:
     """Return the memory that servers take, and disks that are emulated in it."""
     runs = _of_arms(chosen, reference.runs.runs)
-    if (measured := memory_bytes(runs)) is not None:
+    if (measured := memory_bytes(runs, _beside(chosen, reference))) is not None:
         return Amount(measured, measured=True)
     arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
     wanted = needs(study, study.check(chosen.parameters), arms)
@@ -270,7 +270,7 @@ def _filled_bytes(run: Run, reference: Earlier) -> int:
 def _disk(study: Study, chosen: Plan, reference: Earlier) -> Amount:
     """Return what datasets and copies take of the disk, and disks that are emulated on it."""
     runs = _of_arms(chosen, reference.runs.runs)
-    if (measured := disk_bytes(runs)) is not None:
+    if (measured := disk_bytes(runs, _beside(chosen, reference))) is not None:
         return Amount(measured, measured=True)
     parameters = study.check(chosen.parameters)
     arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
@@ -284,19 +284,32 @@ def _of_arms(chosen: Plan, runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.status == "complete" and run.factors in chosen.arms]
 
 
-def memory_bytes(runs: Sequence[Run]) -> int | None:
+def _beside(chosen: Plan, reference: Earlier) -> list[Run]:
+    """Return a reference's runs of builds that the plan leaves out."""
+    return [
+        run
+        for run in reference.runs.runs
+        if run.status == "complete" and run.factors["server"] not in chosen.builds
+    ]
+
+
+def memory_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
     """Return the most memory that runs took: their servers, and images of disks in memory.
 
     None where an innolab before 0.3 measured one of them, which did not record it.
+
+    Parameters
+    ----------
+    beside : runs of other builds at the same time, whose copies on these disks do not count
     """
     if not runs or any("disk_bytes" not in run.conditions for run in runs):
         return None
     servers = max(run.conditions.get("peak_memory_bytes", 0) for run in runs)
-    return int(servers + _images(runs, in_memory=True))
+    return int(servers + _images(runs, beside, in_memory=True))
 
 
-def disk_bytes(runs: Sequence[Run]) -> int | None:
-    """Return the most that runs took of this machine's disk; None as for `memory_bytes`.
+def disk_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
+    """Return the most that runs took of this machine's disk; `beside`, and None, as for memory.
 
     Datasets and the copies that trials share stay; copies of a trial's own end with it.
     """
@@ -310,19 +323,33 @@ def disk_bytes(runs: Sequence[Run]) -> int | None:
         if "image" not in held:
             stays["shared", server] = max(stays["shared", server], held.get("shared", 0))
             own = max(own, held.get("own", 0))
-    return sum(stays.values()) + own + _images(runs, in_memory=False)
+    return sum(stays.values()) + own + _images(runs, beside, in_memory=False)
 
 
-def _images(runs: Sequence[Run], *, in_memory: bool) -> int:
+def _images(runs: Sequence[Run], beside: Sequence[Run], *, in_memory: bool) -> int:
     """Return what the images of emulated disks took, of memory or of the disk.
 
     There is one for all limits and one for all service times, which has a record of its fidelity.
+    Each held a copy of the dataset of every build that shares one among its trials.
     """
     most: dict[bool, int] = defaultdict(int)
     for run in runs:
-        device = run.conditions.get("device") or {}
-        made = device.get("emulated")
-        if made and (made["backing"] == _MEMORY) == in_memory:
-            timed = "fidelity" in device
+        if _lies(run, in_memory=in_memory):
+            timed = _is_timed(run)
             most[timed] = max(most[timed], run.conditions["disk_bytes"].get("image", 0))
-    return sum(most.values())
+    others: dict[tuple[bool, str], int] = {}
+    for run in beside:
+        if _lies(run, in_memory=in_memory) and _is_timed(run) in most:
+            shared = run.conditions.get("disk_bytes", {}).get("shared", 0)
+            others[_is_timed(run), str(run.factors["server"])] = shared
+    return sum(most.values()) - sum(others.values())
+
+
+def _lies(run: Run, *, in_memory: bool) -> bool:
+    """Return whether a run's disk is emulated, and its image lies in memory, or on the disk."""
+    made = (run.conditions.get("device") or {}).get("emulated")
+    return bool(made) and (made["backing"] == _MEMORY) == in_memory
+
+
+def _is_timed(run: Run) -> bool:
+    return "fidelity" in run.conditions["device"]
