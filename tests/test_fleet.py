@@ -404,7 +404,9 @@ def test_two_hosts_with_real_servers_make_one_report_that_verifies(
     assert consistency.members(runs) == []
     verified = innolab("verify", str(report), **env)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "hosts" in (report / "index.html").read_text()
+    page = (report / "index.html").read_text()
+    assert "a host like these" in page
+    assert "no host has two valid blocks" in page, "each measured one"
 
 
 def _dask(inside: list[str], cache: Path, *words: str) -> subprocess.Popen[bytes]:
