@@ -352,4 +352,4 @@ def _lies(run: Run, *, in_memory: bool) -> bool:
 
 
 def _is_timed(run: Run) -> bool:
-    return "fidelity" in run.conditions["device"]
+    return "fidelity" in (run.conditions.get("device") or {})
