@@ -17,6 +17,7 @@ from innolab.record.runs import RunSet
 from innolab.report import manifest
 from innolab.run import expected, planned
 from innolab.run.expected import Earlier, Expected
+from innolab.studies.parameters import ByEffort
 from innolab.studies.study import Study, Trial
 
 _SERVERS = ["x", "y"]
@@ -102,6 +103,17 @@ def test_time_is_that_of_the_trials_and_of_what_came_before_them(study: Study, p
     assert found.before_s == pytest.approx(25)
     assert found.until(3) == pytest.approx(25 + 3 * _TRIALS * _TRIAL_S)
     assert found.strange_arms == 0
+
+
+def test_longer_windows_than_those_of_the_report_take_longer(study: Study, plan: Plan) -> None:
+    windowed = replace(study, window_s=ByEffort(1.0, 3.0, 12.0))
+    longer = replace(plan, parameters={**plan.parameters, "effort": "reference"})
+    found = _expected(windowed, longer, _report(study, effort="quick")).duration
+    assert found
+    assert found.block_s == pytest.approx(_TRIALS * (1.0 + 4 * (_TRIAL_S - 1)))
+    same = _expected(windowed, plan, _report(study, effort="quick")).duration
+    assert same
+    assert same.block_s == pytest.approx(_TRIALS * _TRIAL_S)
 
 
 def test_an_arm_that_no_report_has_takes_the_mean_of_the_others(study: Study, plan: Plan) -> None:

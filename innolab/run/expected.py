@@ -22,6 +22,8 @@ from innolab.studies.study import Study, Trial
 
 # What a session does before its first trial.
 _BEFORE = ("set-up", "dataset", "arranging", "calibration")
+# What of a trial's time grows with the length of its windows.
+_IN_WINDOWS = ("warm-up", "measured passes")
 _LEAST_BLOCKS = 2
 _NO_ARMS = "no earlier report has its arms in two blocks"
 
@@ -152,7 +154,7 @@ def expected(
     """
     parameters = study.check(chosen.parameters)
     blocks = chosen.blocks or study.looks(parameters)
-    found = _duration([trial for trial in trials if trial.block == 0], earlier)
+    found = _duration(study, chosen, [trial for trial in trials if trial.block == 0], earlier)
     last = _last_look(blocks, parameters.budget_s, found)
     looks = Look(blocks.first, _level(blocks.first, blocks)), Look(last, _level(last, blocks))
     claims = study.claims()
@@ -269,19 +271,25 @@ def _noise_in(claim: Claim, runs: RunSet, units: Mapping[str, str], report: str)
     return _Noise(power.spread(values, [1.0] * len(values)), True, report)
 
 
-def _duration(block: Sequence[Trial], earlier: Sequence[Earlier]) -> Duration | None:
+def _duration(
+    study: Study, chosen: Plan, block: Sequence[Trial], earlier: Sequence[Earlier]
+) -> Duration | None:
     """Return how long a plan takes, by the first report that has a complete run.
 
-    An arm that the report does not have counts as the mean of those that it has.
+    An arm that the report does not have counts as the mean of those that it has. What a report of
+    another effort measured took as much shorter as its windows were.
     """
     for report in earlier:
         complete = [run for run in report.runs.runs if run.status == "complete"]
         if not complete:
             continue
+        longer = _window_s(study, chosen) / _window_s(study, report.plan)
         by_arm: dict[str, list[float]] = defaultdict(list)
         for run in complete:
-            by_arm[_arm(run.factors)].append(sum(run.conditions["time_s"].values()))
-        means = {arm: statistics.fmean(times) for arm, times in by_arm.items()}
+            times = run.conditions["time_s"]
+            windows_s = sum(times.get(stage, 0.0) for stage in _IN_WINDOWS)
+            by_arm[_arm(run.factors)].append(sum(times.values()) + (longer - 1) * windows_s)
+        means = {arm: statistics.fmean(seconds) for arm, seconds in by_arm.items()}
         mean = statistics.fmean(means.values())
         return Duration(
             block_s=sum(means.get(_arm(trial.factors), mean) for trial in block),
@@ -291,6 +299,11 @@ def _duration(block: Sequence[Trial], earlier: Sequence[Earlier]) -> Duration | 
             report=report.name,
         )
     return None
+
+
+def _window_s(study: Study, plan: Plan) -> float:
+    """Return how long the windows of a plan are; as at `quick` where it has no effort."""
+    return getattr(study.window_s, effort_of(plan) or "quick")
 
 
 def _arm(factors: Factors) -> str:

@@ -118,7 +118,8 @@ def _sources(chosen: Plan, expected: Expected, earlier: Mapping[str, Plan]) -> l
     used += [row.report for row in expected.rows if row.report]
     differing = {name: _other(chosen, earlier[name]) for name in used}
     return [
-        f"But {name} was measured {how}, so time and spread may be others here."
+        f"But {name} was measured {how}, so spread and time may be others here, though the time "
+        "counts how long windows are."
         for name, how in differing.items()
         if how
     ]

@@ -348,7 +348,7 @@ def _images(runs: Sequence[Run], beside: Sequence[Run], *, in_memory: bool) -> i
 def _lies(run: Run, *, in_memory: bool) -> bool:
     """Return whether a run's disk is emulated, and its image lies in memory, or on the disk."""
     made = (run.conditions.get("device") or {}).get("emulated")
-    return bool(made) and (made["backing"] == _MEMORY) == in_memory
+    return (made["backing"] == _MEMORY) == in_memory if made else False
 
 
 def _is_timed(run: Run) -> bool:

@@ -78,6 +78,7 @@ class Papers(NamedTuple):
 
 
 _NOTHING = ByScale(0.0, 0.0, 0.0)
+_AS_LONG = ByEffort(1.0, 1.0, 1.0)
 _NO_PAPERS = Papers(Path(), Path(), Path())
 
 
@@ -115,6 +116,8 @@ class Study:
     tools : the programs beside the servers that it uses
     arrays : the arrays of real disks among its devices, by name, each a layout on some disks
     calibration_s : how long each kind of calibration of a device takes
+    window_s : how long it measures at a time, by which `plan` scales the times of a report of
+        another effort
     whole_plot : a factor that is costly to change; a block keeps the arms of each level together
     copies : how many copies of the data lie on a device at a time
     grows_bytes, beside_bytes : takes parameters; what a trial adds to the data on the disk, and
@@ -150,6 +153,7 @@ class Study:
     tools: Sequence[str] = ()
     arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
     calibration_s: ByScale[float] = _NOTHING
+    window_s: ByEffort[int] | ByEffort[float] = _AS_LONG
     whole_plot: str | None = None
     copies: int = 2
     grows_bytes: Callable[[Any], int] = lambda _parameters: 0

@@ -136,6 +136,7 @@ STUDY = Study(
     variables={"device": (), "work": ()},
     tools=("fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
+    window_s=WINDOW_S,
     copies=1,
     grows_bytes=FILE_BYTES.of,
 )  # fmt: skip

@@ -200,5 +200,6 @@ STUDY = Study(
     evidence=windows.evidence,
     tools=("sysbench", "fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
+    window_s=WINDOW_S["read_write"],
     upgrade=schema1.more_memory,
 )  # fmt: skip

@@ -211,5 +211,6 @@ STUDY = Study(
     arrays=lambda parameters: {name: ARRAYS[name] for name in parameters.arrays},
     whole_plot="device",
     calibration_s=ByScale(1.0, 3.0, 30.0),
+    window_s=WINDOW_S,
     upgrade=schema1.raid_comparison,
 )  # fmt: skip

@@ -188,6 +188,7 @@ STUDY = Study(
     tools=("arping", "fio", "haproxy", "keepalived", "mkfs.xfs", "sysbench"),
     # Of a device of 200 operations a second a moment says little.
     calibration_s=ByScale(2.0, 3.0, 10.0),
+    window_s=spreading.WINDOW_S,
     copies=1 + MOST_NODES,
     beside_bytes=lambda parameters: MOST_NODES * (
         SERVER_OVERHEAD_BYTES + int(POOL_RATIO * parameters.table_rows * oltp.BYTES_PER_ROW)
