@@ -198,19 +198,21 @@ class Left(NamedTuple):
 
 
 def aftermath(raised: Topology, left: Left) -> dict[str, float]:
-    """Let all servers follow whoever has the address, and return METRICS.
+    """Let all servers follow the last source, and return METRICS.
 
     A server with transactions that the last source has not can never follow it, and has to be made
     anew. Where the old source is the last one again, nothing is said of it.
     """
     source, last = raised.servers[left.last], left.last
+    # Where two nodes hold the address, whoever asks for it may be answered by either.
+    address = VIRTUAL if len(left.holders) == 1 else raised.nodes[last].address
     ids = replication.executed(source)
     errant = {
         name: replication.count(replication.missing(source, replication.executed(one), ids))
         for name, one in raised.servers.items()
     }
     same = {
-        name: not errant[name] and rejoined(source, server)
+        name: not errant[name] and rejoined(source, server, address)
         for name, server in raised.servers.items()
         if name != last
     }
@@ -224,10 +226,10 @@ def aftermath(raised: Topology, left: Left) -> dict[str, float]:
     return found | ({"old_equal": int(same[old])} if old != last else {})
 
 
-def rejoined(source: Server, other: Server) -> bool:
-    """Let a server follow whoever has the address; return whether it comes to the source's rows."""
+def rejoined(source: Server, other: Server, address: str = VIRTUAL) -> bool:
+    """Let a server follow the source at its address; return whether it comes to its rows."""
     other.query("SET GLOBAL read_only = ON")
-    replication.follow_instead(other, VIRTUAL)
+    replication.follow_instead(other, address)
     return follows(source, other)
 
 
