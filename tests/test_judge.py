@@ -154,6 +154,17 @@ def test_so_many_replicates_as_are_said_decide() -> None:
     assert rankings.replicates_for(0.0001, _SPREAD, 1) is None
 
 
+def test_a_mean_takes_fewer_replicates_than_a_ratio_and_those_of_now_count_once() -> None:
+    n = rankings.replicates_for(0.02, _SPREAD, 2, arms=1)
+    assert n
+    for runs, enough in ((n, True), (n - 1, n - 1 <= 2)):
+        half = stats.student_quantile(0.95, runs - 2 + 4) * 0.01 * math.sqrt(1 / runs)
+        assert (half < 0.02) is enough
+    ratio = rankings.replicates_for(0.01, _SPREAD, 2)
+    alone = rankings.replicates_for(0.01, _SPREAD, 2, arms=1)
+    assert ratio and alone and alone < ratio
+
+
 # What this collection lends.
 
 
@@ -386,9 +397,38 @@ def test_what_was_lent_then_still_verifies_and_is_no_row_of_today(
     assert sum("no row of today's" in note for note in checked.notes) == 2
 
 
+def test_a_borrowed_spread_is_known_by_its_numbers(place: Path) -> None:
+    lines = [line for line in _TABLE.splitlines() if ",2," not in line]
+    folder, _ = _judged(place, "\n".join(lines))
+    body = json.loads((folder / "spreads.json").read_text())
+    body["tps"]["sd"] /= 100
+    (folder / "spreads.json").write_text(json.dumps(body, indent=1) + "\n")
+    judged.write(judged.recorded(folder, folder.parent.name), folder)
+    _resealed(folder)
+    checked = verify.verify(folder)
+    assert checked.faults == []
+    assert [note.split(":")[0] for note in checked.notes if "no row of today's" in note] == ["tps"]
+
+
+@pytest.mark.parametrize("change", [{"sd": "x"}, {"sd": -1.0}, {"freedom": 0}, {"arms": None}])
+def test_a_spread_that_is_none_is_a_fault(place: Path, change: dict[str, object]) -> None:
+    folder, _ = _judged(place)
+    body = json.loads((folder / "spreads.json").read_text())
+    body["tps"] |= change
+    (folder / "spreads.json").write_text(json.dumps(body, indent=1) + "\n")
+    _resealed(folder)
+    assert any("spreads.json is damaged" in fault for fault in verify.verify(folder).faults)
+
+
+def test_a_release_keeps_its_name(place: Path) -> None:
+    path = _written(place, "a.csv", "release,tps (1/s)\n8.0,10\n8.4,11\n9,12\n")
+    found = tables.read(path, About(), outputs.metrics)
+    assert list(map(str, found.factors["release"])) == ["8.0", "8.4", "9"]
+
+
 def test_a_table_is_the_same_when_it_is_read_again(place: Path) -> None:
     first = tables.read(_written(place, "a.csv", _TABLE), About(), outputs.metrics)
-    again = tables.read(_written(place, "b.csv", first.as_csv()), first.about, outputs.metrics)
+    again = tables.read(_written(place, "b.csv", first.as_csv()), first.about, None)
     assert again.about == first.about
     assert again.arms == first.arms
     assert [row.values for row in again.rows] == [row.values for row in first.rows]
@@ -507,6 +547,9 @@ _BAD_TABLES = {
     "copied replicates": (
         "engine,replicate,tps (1/s)\nA,1,100\nA,2,100\nB,1,90\n", "the same to the last digit"
     ),
+    "replicates in other units": (
+        "engine,replicate,tps (1/s)\nA,1,1e-9\nA,2,1e9\nB,1,90\n", "one is in another unit"
+    ),
     "a heading twice": ("engine,engine,tps (1/s)\nA,B,1\nA,C,2\n", "stands twice"),
     "a short line": (_TABLE + "A,64,1\n", "line 10 has 3 cells, and the heading 6"),
     "semicolons": (_TABLE.replace(",", ";"), "not separated by commas"),
@@ -552,6 +595,12 @@ _BAD_CLAIMS = {
     "no list": ("id: X1\n", "holds no list of claims"),
     "no YAML": ("- id: [", "cannot be read"),
     "an id twice": (_CLAIM + _CLAIM, "The claim X1-16 stands twice"),
+    "published words": (_CLAIM.replace("{value: 1.2}", "{value: 1.2x}"), "which is no number"),
+    "about less than nothing": (
+        _CLAIM.replace("holds: {at_least: 1.1}", "holds: {about_published: -1}"),
+        "about_published",
+    ),
+    "each of nothing": ("- each: {threads: [16, 32]}\n", "cannot be used"),
     "published ids": (_CLAIM.replace("{value: 1.2}", "{of: a, to: b}"), "write {value: ...}"),
 }
 
@@ -575,6 +624,7 @@ def test_bad_claims_are_refused_and_nothing_is_written(place: Path, name: str) -
         ("metrics: {tps: ''}", "cannot be used"),
         ("factors: {tps: }\nmetrics: {tps: 1/s}", "cannot be both a factor and a metric"),
         ("factors: {engine: }", "does not say what the column 'threads' is"),
+        ("notes: ['*']", "has to name the factors"),
         ("ranked: source", "source is no factor, so it cannot be ranked"),
     ],
 )

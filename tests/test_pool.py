@@ -17,6 +17,7 @@ from conftest import Innolab, reference
 from innolab import studies
 from innolab.analysis import pooled as pooling
 from innolab.analysis import stats
+from innolab.analysis.claims import Quantity
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.report import folders, forests, index, manifest, pool, pool_page
@@ -180,6 +181,24 @@ def test_a_withheld_estimate_is_shown_and_not_pooled(hosts: list[Path], tmp_path
     assert last.why_not == "withheld: the machine drifted"
     assert with_.weight(last) is None
     assert with_.weight(with_.parts[0]) == pytest.approx(0.2)
+
+
+def test_a_value_that_every_run_shows_has_students_interval() -> None:
+    study = studies.find("compressed-insert")
+    [claim] = [one for one in study.claims() if one.id == "H5-place"]
+    runs = study.read(folders.finished(study.name)[-1]).valid
+    of = runs.where(lambda run: run.factors["server"] == "mysql-5.6.24")
+    assert isinstance(claim.measure, Quantity) and claim.measure.censored_by
+    is_shown = of.values(claim.measure.censored_by, **claim.sides[0])
+    whole = of.where(lambda run: bool(is_shown[run.block]))
+    assert 2 < len(whole.runs) < len(of.runs)
+    judged = {"verdict": "inconclusive"}
+    some, all_ = (
+        pooling.part_of("one", judged, claim, each, study.published(), study.metrics)
+        for each in (of, whole)
+    )
+    assert (some.is_students, all_.is_students) == (False, True)
+    assert all_.why_not is None
 
 
 def test_undecided_reports_are_pooled(found: Pool) -> None:

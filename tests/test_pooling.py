@@ -173,7 +173,8 @@ def test_an_interval_that_ends_where_a_share_does_is_not_taken_for_precise() -> 
 def test_an_interval_of_counts_is_not_students() -> None:
     few = Interval(0.5, 0.2, 0.8, 3)
     students, counts = (
-        pooling.pooled([few, few], on_logs=False, is_students=flag) for flag in (True, False)
+        pooling.pooled([few, few], on_logs=False, is_students=[flag, flag])
+        for flag in (True, False)
     )
     ratio = (counts.interval.high - 0.5) / (students.interval.high - 0.5)
     assert ratio == pytest.approx(student.ppf(0.975, 2) / norm.ppf(0.975))

@@ -58,7 +58,7 @@ def claims_of(
                 claim = Claim.model_validate(_resolved(body, factors))
                 _require_known(claim, factors, metrics, arms)
                 found.append(claim)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, LookupError) as error:
             says = (
                 parsing.reason(error) if isinstance(error, ValueError) else "it is no claim at all"
             )

@@ -32,7 +32,7 @@ class Holds(_Part):
 
     at_least: float | None = None
     at_most: float | None = None
-    about_published: float | None = None
+    about_published: float | None = Field(default=None, gt=0)
     margin: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
@@ -166,6 +166,15 @@ class Claim(_Part):
             raise ValueError("has to say when it holds, unless it is not_measured")
         if self.largest and self.holds and self.holds.model_fields_set != {"at_most"}:
             raise ValueError("is about a largest value, of which only at_most can be judged")
+        return self
+
+    @model_validator(mode="after")
+    def _published_is_a_number(self) -> "Claim":
+        value = (self.published or {}).get("value", 1.0)
+        if isinstance(value, str) or not math.isfinite(value):
+            raise ValueError(f"has {value!r} as its published value, which is no number")
+        if self.holds and self.holds.about_published and (not self.published or value <= 0):
+            raise ValueError("holds about a published value, and names no positive one")
         return self
 
     @property

@@ -19,6 +19,9 @@ from innolab.base.errors import InputError
 from innolab.record.about import Kind, kind_of
 from innolab.record.table import Table
 
+# Standard deviation of logarithms: replicates that are twenty times apart are no replicates.
+WIDEST = 3.0
+
 
 class Placed(NamedTuple):
     """A ranking and where it holds.
@@ -88,8 +91,15 @@ def spreads_of(table: Table, lend: Lender) -> dict[str, Spread]:
             )
         if spread.sd <= 0:
             raise InputError(
-                f"All replicates of {name} are the same to the last digit, which no measurement "
-                "is: they look copied. Keep one of each. Nothing was written."
+                f"All replicates of {name} are the same to the last digit: they are copied, or "
+                "rounded to less than they differ. Keep one of each if they are copied; else list "
+                "the column under notes of a description (--about). Nothing was written."
+            )
+        if spread.sd > WIDEST:
+            raise InputError(
+                f"Replicates of {name} differ by a factor of {math.exp(spread.sd):,.0f} and more, "
+                "as where one is in another unit or has a digit too many. Mend them. Nothing was "
+                "written."
             )
         found[name] = spread
     return found
@@ -242,7 +252,7 @@ def _finding(
     outcome, reason = findings.decide(interval, low, high, claimed)
     if outcome in DECIDED:
         return Finding(interval, outcome, reason)
-    n = _needed(interval, low, high, spread)
+    n = _needed(interval, low, high, spread, len(sides))
     needs = (
         f"about {n} replicates of each arm"
         if n
@@ -251,7 +261,9 @@ def _finding(
     return Finding(interval, outcome, reason, n, needs)
 
 
-def _needed(interval: stats.Interval, low: float, high: float, spread: Spread) -> int | None:
+def _needed(
+    interval: stats.Interval, low: float, high: float, spread: Spread, arms: int
+) -> int | None:
     ends = [bound for bound in (low, high) if 0 < bound < math.inf]
     apart = min((abs(math.log(interval.estimate / bound)) for bound in ends), default=0.0)
-    return rankings.replicates_for(apart, spread, interval.n, interval.level)
+    return rankings.replicates_for(apart, spread, interval.n, interval.level, arms=arms)

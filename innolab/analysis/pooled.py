@@ -25,12 +25,14 @@ class Part(NamedTuple):
     verdict : its entry in verdicts.json; empty where it has none
     interval : of all its valid blocks, at one level for all reports; None where there is nothing
     why_not : why it does not enter the pool; None where it does
+    is_students : whether its interval is Student's; else it is an exact one of counts
     """
 
     report: str
     verdict: Mapping[str, Any]
     interval: Interval | None
     why_not: str | None
+    is_students: bool
 
     @property
     def outcome(self) -> str:
@@ -102,7 +104,8 @@ def part_of(
     if claim.holds is not None and known in (*EVERY, "withheld"):
         found = findings.found(claim, claim.holds, runs, figures, units, LEVEL)
     interval = found.interval if found and math.isfinite(found.interval.estimate) else None
-    return Part(report, verdict, interval, _why_not(claim, verdict, interval))
+    students = _is_students(claim, runs)
+    return Part(report, verdict, interval, _why_not(claim, verdict, interval), students)
 
 
 def _why_not(claim: Claim, verdict: Mapping[str, Any], interval: Interval | None) -> str | None:
@@ -134,7 +137,8 @@ def together(
     """
     assert claim.holds is not None
     assert claim.measure is not None
-    intervals = [p.interval for p in parts if p.why_not is None and p.interval is not None]
+    entered = [p for p in parts if p.why_not is None]
+    intervals = [p.interval for p in entered if p.interval is not None]
     is_share = isinstance(claim.measure, Proportion) or (
         not isinstance(claim.measure, Comparison)
         and findings.is_share(units.get(claim.measure.metric, ""))
@@ -150,7 +154,7 @@ def together(
     found = pooling.pooled(
         intervals,
         on_logs=on_logs,
-        is_students=_is_students(claim),
+        is_students=[p.is_students for p in entered],
         limits=_limits(intervals, is_share),
     )
     says = findings.claimed_text(claim.holds, published)
@@ -164,9 +168,12 @@ def _limits(intervals: Sequence[Interval], is_share: bool) -> tuple[float, float
     return low, 1.0 if is_share and all(one.high <= 1 for one in intervals) else math.inf
 
 
-def _is_students(claim: Claim) -> bool:
-    """Return whether a claim's intervals are Student's; else they are exact ones of counts."""
+def _is_students(claim: Claim, runs: RunSet) -> bool:
+    """Return whether a claim's interval is Student's; else it is an exact one of counts.
+
+    That of a value which some runs do not show is of signs, as `findings.found` makes it.
+    """
     measure = claim.measure
-    if isinstance(measure, Quantity):
-        return measure.censored_by is None
-    return isinstance(measure, Comparison)
+    if isinstance(measure, Quantity) and measure.censored_by:
+        return all(runs.values(measure.censored_by, **claim.sides[0]).values())
+    return isinstance(measure, Comparison | Quantity)

@@ -75,7 +75,7 @@ def pooled(
     intervals: Sequence[Interval],
     *,
     on_logs: bool,
-    is_students: bool = True,
+    is_students: Sequence[bool] = (),
     limits: tuple[float, float] = (-math.inf, math.inf),
     level: float = LEVEL,
 ) -> Pooled:
@@ -85,7 +85,8 @@ def pooled(
     ----------
     intervals : each report's, finite and of two blocks or more
     on_logs : whether noise is multiplicative: pooled are logarithms, as of ratios
-    is_students : whether the intervals are Student's; else a normal one's width is taken
+    is_students : of each interval, whether it is Student's, as all are by default; of others a
+        normal one's width is taken
     limits : the least and the greatest value that can be
 
     Raises
@@ -99,7 +100,8 @@ def pooled(
     (1.2, 0.0, None)
     """
     estimates = [math.log(one.estimate) if on_logs else one.estimate for one in intervals]
-    errors = [_variance(one, on_logs, is_students) for one in intervals]
+    kinds = is_students or [True] * len(intervals)
+    errors = [_variance(one, on_logs, kind) for one, kind in zip(intervals, kinds, strict=True)]
     blocks = [one.n for one in intervals]
     found = random_effects(estimates, moderated(errors, blocks), level)
     k, mean = len(intervals), float(found.mean)

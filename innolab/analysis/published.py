@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from innolab.analysis.claims import Claim
+from innolab.base.errors import InputError
 
 
 class Published(NamedTuple):
@@ -42,11 +43,21 @@ def published_of(path: Path) -> dict[str, Published]:
 
 
 def published_value(figures: Mapping[str, Published], claim: Claim) -> float | None:
-    """Return the published value of what a claim is about: a number or a ratio of two figures."""
+    """Return the published value of what a claim is about: a number or a ratio of two figures.
+
+    Raises
+    ------
+    InputError
+        Where it names a figure that is not there.
+    """
     source = claim.published
     if source is None:
         return None
     if "value" in source:
         return float(source["value"])
-    value = figures[str(source["of"])].value
-    return value / figures[str(source["to"])].value if "to" in source else value
+    named = [str(source[part]) for part in ("of", "to") if part in source]
+    if not named or (unknown := [name for name in named if name not in figures]):
+        which = f"'{unknown[0]}'" if named else "that it names"
+        raise InputError(f"{claim.id}: there is no published figure {which}.")
+    of, *to = (figures[name].value for name in named)
+    return of / to[0] if to else of

@@ -194,19 +194,25 @@ def _spread_most(
 
 
 def replicates_for(
-    apart: float, spread: Spread, now: int, level: float = stats.LEVEL, most: int = 50
+    apart: float,
+    spread: Spread,
+    now: int,
+    level: float = stats.LEVEL,
+    most: int = 50,
+    arms: int = 2,
 ) -> int | None:
-    """Return how many replicates an arm would tell two arms this far apart; None above `most`.
+    """Return how many replicates an arm would decide at this distance; None above `most`.
 
     Parameters
     ----------
     apart : the distance from the nearest bound, on the logarithm
     now : how many there are
+    arms : 2 for a ratio, 1 for a mean
     """
     for n in range(now + 1, most + 1):
-        # A borrowed spread would give way to the arms' own.
-        freedom = 2 * (n - 1) + (0 if spread.borrowed else spread.freedom)
-        if stats.student_quantile(level, freedom) * spread.sd * math.sqrt(2 / n) < apart:
+        # A borrowed spread would give way to the arms' own; the table's has those of now in it.
+        freedom = arms * (n - 1) if spread.borrowed else spread.freedom + arms * (n - now)
+        if stats.student_quantile(level, freedom) * spread.sd * math.sqrt(arms / n) < apart:
             return n
     return None
 

@@ -90,13 +90,14 @@ class Table:
         return text.getvalue()
 
 
-def read(path: Path, about: About, parser: Parser) -> Table:
+def read(path: Path, about: About, parser: Parser | None) -> Table:
     """Return the table of a CSV file, or of a JSON list of objects.
 
     Parameters
     ----------
     about : what is known of its columns beforehand
-    parser : reads the outputs that a column names, files beside the table or below it
+    parser : reads the outputs that a column names, files beside the table or below it; None where
+        they were read before, as of the table of a report
 
     Raises
     ------
@@ -147,12 +148,12 @@ def _named(table: str, cells: Cells) -> tuple[Cells, dict[str, str]]:
 
 
 def _with_outputs(
-    path: Path, cells: Cells, units: dict[str, str], about: About, parser: Parser
+    path: Path, cells: Cells, units: dict[str, str], about: About, parser: Parser | None
 ) -> tuple[Cells, dict[str, str]]:
     """Return the cells with the metrics of the outputs that they name, and all units."""
     columns = cells[0][1].keys()
-    if about.output not in columns or (about.metrics and about.metrics.keys() <= columns):
-        return cells, units  # The second: read before, as the table of a report is.
+    if about.output not in columns or parser is None:
+        return cells, units
     found = [(n, of, _output(path, n, of[about.output], parser)) for n, of in cells]
     parsed = {name: unit for _, _, of in found for name, (_, unit) in of.items()}
     if both := [name for name in parsed if name in columns]:
@@ -193,6 +194,11 @@ def _settled(table: str, cells: Cells, units: Mapping[str, str], about: About) -
             f"are: {', '.join(columns)}"
         )
     others = {*about.factors, *about.repeated_by, *about.notes, about.output}
+    if ALL_OTHERS in about.notes and not about.factors:
+        _refuse(
+            f"{table}: '{ALL_OTHERS}' among the notes is every column that is neither factor nor "
+            "metric, so its description has to name the factors"
+        )
     by_heading = {name: Metric(unit=unit) for name, unit in units.items() if name not in others}
     metrics = by_heading | about.metrics
     beside = {*metrics, *about.repeated_by, *about.notes, about.output}
@@ -313,8 +319,8 @@ def _number(cell: str) -> float | None:
 def _level(cell: str, is_number: bool) -> Level:
     if not is_number:
         return cell
-    value = float(cell)
-    return int(value) if value == int(value) else value
+    # "8.0" stays what it is: it may be a release.
+    return int(cell) if cell.strip().lstrip("+-").isdigit() else float(cell)
 
 
 def _require_no_copies(table: str, rows: Sequence[Row], about: About) -> None:

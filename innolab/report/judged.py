@@ -147,17 +147,25 @@ def recorded(folder: Path, name: str) -> Judged:
     try:
         about = About.model_validate(parsing.json_file(folder / ABOUT_FILE))
         kept = {
-            metric: Spread(**body)
+            metric: _spread(body)
             for metric, body in parsing.json_file(folder / SPREADS_FILE).items()
         }
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise InputError(f"{ABOUT_FILE} or {SPREADS_FILE} is damaged: {error}") from None
-    table = tables.read(folder / TABLE_FILE, about, outputs.metrics)
+    table = tables.read(folder / TABLE_FILE, about, None)
     claims = folder / CLAIMS_FILE
     lent = {metric: spread for metric, spread in kept.items() if spread.borrowed}
     return _judged(
         name, table, claims if claims.exists() else None, lambda metric, _: lent.get(metric)
     )
+
+
+def _spread(body: dict[str, Any]) -> Spread:
+    """Return a spread that a report keeps; nobody knows who wrote it."""
+    sd, freedom, arms = float(body["sd"]), int(body["freedom"]), int(body["arms"])
+    if not (0 < sd <= judgement.WIDEST and freedom > 0):
+        raise ValueError(f"no spread: {sd} with {freedom} degrees of freedom")
+    return Spread(sd, freedom, arms, str(body["says"]), bool(body["borrowed"]))
 
 
 def write(found: Judged, folder: Path) -> None:
@@ -184,10 +192,11 @@ def faults(report: Path, body: dict[str, Any]) -> tuple[list[str], list[str]]:
         write(found, made)
         names = manifest.members(report).keys() | manifest.members(made).keys()
         differing = same.differences(report, made, sorted(names))
-    today = {known.spread.says for known in spreads.read()}
+    # By all its numbers: the words alone would vouch for a smaller one.
+    today = {known.spread for known in spreads.read()}
     notes = [
         f"{metric}: its spread is {spread.says}"
-        + ("." if spread.says in today else ", which is no row of today's data/spreads.csv.")
+        + ("." if spread in today else ", which is no row of today's data/spreads.csv.")
         for metric, spread in found.spreads.items()
         if spread.borrowed
     ]
