@@ -15,7 +15,6 @@ from innolab.loads.windows import Times
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
-from innolab.studies import schema1
 from innolab.studies.more_memory.settling import unsettled
 from innolab.studies.parameters import (
     ByEffort,
@@ -201,5 +200,4 @@ STUDY = Study(
     tools=("sysbench", "fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
     window_s=WINDOW_S["read_write"],
-    upgrade=schema1.more_memory,
 )  # fmt: skip

@@ -17,7 +17,6 @@ from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST, Calibration
 from innolab.storage.raid import Array
-from innolab.studies import schema1
 from innolab.studies.parameters import (
     Builds,
     ByEffort,
@@ -28,6 +27,7 @@ from innolab.studies.parameters import (
     one_of,
     repeats,
 )
+from innolab.studies.raid_comparison import schema1
 from innolab.studies.study import Arm, Facts, Study
 
 # The seed's pools over its 11 GB of data, by the names that it gives them.
@@ -212,5 +212,5 @@ STUDY = Study(
     whole_plot="device",
     calibration_s=ByScale(1.0, 3.0, 30.0),
     window_s=WINDOW_S,
-    upgrade=schema1.raid_comparison,
+    upgrade=schema1.upgraded,
 )  # fmt: skip

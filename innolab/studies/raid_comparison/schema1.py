@@ -1,8 +1,8 @@
-"""Runs of schema 1, measured by innolab 0.1.0 and 0.2.0, as today's schema has them.
+"""Runs of schema 1, as the study's reference has them, in today's schema.
 
 Then a run had metrics whose names began with a level (`t10_tps`), and an arm was named by a text of
 its levels, its `case`. Names are looked up here by building them from levels; none is
-taken apart. The reference reports of these versions are read by it.
+taken apart. It goes with that report.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,28 +16,8 @@ _WINDOW = ("tps", "pages_read_per_tx", "pages_written_per_tx", "redo_bytes_per_t
            "checkpoint_age_bytes", "pool_pages", "busy_share", "iowait_share")  # fmt: skip
 
 
-def _upgraded(body: Body, factors: Mapping[str, Any], rows: Rows, conditions: Body) -> Body:
-    rest = {name: value for name, value in body.items() if name != "metrics"}
-    observations = list(rows) if body["status"] == "complete" else []
-    return {
-        **rest,
-        "schema": 2,
-        "factors": dict(factors),
-        "observations": observations,
-        "conditions": conditions,
-    }
-
-
-def more_memory(body: Body) -> Body:
-    """Return a run of more-memory."""
-    names = ("server", "device", "load", "distribution", "pool_ratio")
-    factors = {name: body["factors"][name] for name in names}
-    within: dict[str, dict[str, Any]] = {factors["load"]: {}}
-    return _upgraded(body, factors, _windows(body, within), _listed(body, within))
-
-
-def raid_comparison(body: Body) -> Body:
-    """Return a run of raid-comparison."""
+def upgraded(body: Body) -> Body:
+    """Return a run as of schema 2."""
     old = body["factors"]
     places = (old["device"], old["load"], old["distribution"])
     pools = {"/".join((*places, pool)): pool for pool in ("12G", "8G", "4G")}
@@ -50,7 +30,14 @@ def raid_comparison(body: Body) -> Body:
     }
     loads = body["conditions"].get("sysbench", {})
     within = {name: {"threads": load["threads"]} for name, load in _with_threads(loads)}
-    return _upgraded(body, factors, _raid(body, within), _listed(body, within))
+    rest = {name: value for name, value in body.items() if name != "metrics"}
+    return {
+        **rest,
+        "schema": 2,
+        "factors": factors,
+        "observations": list(_raid(body, within)) if body["status"] == "complete" else [],
+        "conditions": _listed(body, within),
+    }
 
 
 def _with_threads(loads: Body) -> list[tuple[str, Body]]:
