@@ -65,11 +65,11 @@ def _row(found: PooledClaim) -> dict[str, str]:
 
 def _why_none(found: PooledClaim) -> str:
     """Return why no host has an interval: of the claim, or of the first host."""
+    if all(part.interval is not None and part.interval.n < 2 for part in found.parts):
+        return text("no host has two valid blocks")
     first = found.parts[0]
     if first.outcome in ("withheld", "not-run"):
         return f"{language.word(first.outcome)}: {language.sentence(first.verdict['reason'])}"
-    if all(part.interval is not None and part.interval.n < 2 for part in found.parts):
-        return text("no host has two valid blocks")
     return language.sentence(first.why_not or "")
 
 
