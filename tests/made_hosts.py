@@ -79,6 +79,12 @@ def quick(task: Task, heed: Heed) -> Measured:
     return Measured(task.block, member(), runs, files)
 
 
+def quick_beside_another(task: Task, heed: Heed) -> Measured:
+    """Return a block, while the worker tells another fleet how far it is there."""
+    get_worker().log_event("innolab", ("another", 0, 999))
+    return quick(task, heed)
+
+
 def noted(task: Task, heed: Heed) -> Measured:
     """Return a block, and leave a line of which worker process began which."""
     with (Path(os.environ[PLACE]) / "began").open("a") as file:
