@@ -3,14 +3,17 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import made_hosts
@@ -18,10 +21,11 @@ import pytest
 from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from distributed import LocalCluster
 
-from innolab import studies
+from innolab import __version__, studies
 from innolab.analysis import consistency
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
+from innolab.base.provenance import own_facts
 from innolab.hosts import machine
 from innolab.hosts.network import Network, why_impossible
 from innolab.record import arrived, runlog
@@ -29,10 +33,20 @@ from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
-from innolab.run.block import Ability, Task
-from innolab.run.fleet import RESOURCE, Fleet, Measure, _require_alike
+from innolab.report.agreement import agreement
+from innolab.run import block, fleet
+from innolab.run.block import Ability, Measured, Task, differing, measure_block
+from innolab.run.fleet import (
+    RESOURCE,
+    Can,
+    Fleet,
+    Measure,
+    _require_alike,
+    _require_alone,
+    _require_clock,
+)
 from innolab.run.measure import measure
-from innolab.studies import schedule
+from innolab.studies import judging, schedule
 from innolab.studies.study import Study, Trial
 
 
@@ -41,9 +55,10 @@ class Lines:
 
     def __init__(self) -> None:
         self.marked: list[str] = []
+        self.said: list[str] = []
 
     def say(self, text: str) -> None:
-        pass
+        self.said.append(text)
 
     def mark(self, text: str) -> None:
         self.marked.append(text)
@@ -106,7 +121,8 @@ def test_a_block_that_fails_everywhere_ends_the_work_and_says_why(
     study: Study, plan: Plan, cluster: str
 ) -> None:
     lines = Lines()
-    with pytest.raises(InnolabError, match="No host can measure block 1; why is said above"):
+    says = r"No host can measure block 1; the last one says: The disk is full\. All finished"
+    with pytest.raises(InnolabError, match=says):
         _all(cluster, _tasks(study, plan, 1), made_hosts.failing, lines)
     assert len(lines.marked) == 4
     assert all("could not measure it: The disk is full." in line for line in lines.marked)
@@ -119,11 +135,59 @@ def test_a_fault_of_the_program_is_no_reason_to_try_other_hosts(
         _all(cluster, _tasks(study, plan, 1), made_hosts.broken)
 
 
+def test_a_host_whose_disk_fails_is_one_that_cannot_measure(
+    study: Study, plan: Plan, cluster: str
+) -> None:
+    lines = Lines()
+    found = _all(cluster, _tasks(study, plan, 6), made_hosts.without_room_on_the_first, lines)
+    assert sorted(one.block for one in found) == list(range(6))
+    assert any("could not measure it: [Errno 28] No space" in line for line in lines.marked)
+
+
+def test_a_copy_with_failed_runs_does_not_displace_one_that_is_still_measured(
+    study: Study, plan: Plan, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "_LOOK_S", 0.2)
+    found = _all(cluster, _tasks(study, plan, 4), made_hosts.partly_where_late)
+    assert sorted(one.block for one in found) == list(range(4))
+    assert made_hosts.PARTLY, "no other host was given the slow one's block"
+    assert [one.failed for one in found] == [0] * 4
+
+
+def test_a_fault_in_a_copy_that_nobody_waits_for_does_not_end_the_work(
+    study: Study, plan: Plan, cluster: str
+) -> None:
+    found = _all(cluster, _tasks(study, plan, 6), made_hosts.broken_where_late)
+    assert sorted(one.block for one in found) == list(range(6))
+
+
+def test_what_hosts_say_to_others_is_not_heard(study: Study, plan: Plan, cluster: str) -> None:
+    lines = Lines()
+    found = _all(cluster, _tasks(study, plan, 1), made_hosts.quick_beside_another, lines)
+    assert len(found) == 1
+    assert any("of block 1" in line for line in lines.said)
+    assert not any("999" in line for line in lines.said)
+
+
+def test_a_fleet_measures_as_many_blocks_at_a_time_as_it_has_hosts(
+    study: Study, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Fleet(cluster, Lines(), can=made_hosts.able) as hosts:
+        assert hosts.prepare(study.name, {}).wave == 4
+        monkeypatch.setattr(fleet, "_CLOCKS_APART_S", -1.0)
+        with pytest.raises(InputError, match=r"clock of the host at .* Nothing was written\."):
+            hosts.prepare(study.name, {})
+
+
 @pytest.mark.alone
-def test_a_slow_host_does_not_hold_the_rest(study: Study, plan: Plan, cluster: str) -> None:
+def test_a_slow_host_holds_neither_the_rest_nor_the_next_wave(
+    study: Study, plan: Plan, cluster: str
+) -> None:
+    tasks = _tasks(study, plan, 12)
     began = time.monotonic()
-    found = _all(cluster, _tasks(study, plan, 8), made_hosts.slow_on_the_first)
-    assert sorted(one.block for one in found) == list(range(8))
+    with Fleet(cluster, Lines(), made_hosts.slow_on_the_first) as fleet:
+        found = [*fleet.blocks(tasks[:8]), *fleet.blocks(tasks[8:])]
+    assert sorted(one.block for one in found) == list(range(12))
     assert time.monotonic() - began < 25
 
 
@@ -140,47 +204,192 @@ def test_a_cluster_without_hosts_is_refused() -> None:
         Fleet(made.scheduler_address, Lines())
 
 
+@contextmanager
+def _one_host() -> Iterator[LocalCluster]:
+    """Start a cluster of one worker in this process, which others may join."""
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        resources={RESOURCE: 1},
+        dashboard_address=None,
+    ) as made:
+        yield made
+
+
+def test_a_fleet_whose_hosts_left_is_refused(study: Study) -> None:
+    with _one_host() as made, Fleet(made.scheduler_address, Lines(), can=made_hosts.able) as fleet:
+        made.scale(0)
+        _until(lambda: not fleet.workers())
+        with pytest.raises(InputError, match="no worker with the resource 'host'"):
+            fleet.prepare(study.name, {})
+
+
+@pytest.mark.parametrize(("can", "hosts"), [(made_hosts.able, 2), (made_hosts.able_if_first, 1)])
+def test_a_host_that_joins_late_must_be_like_the_others(study: Study, can: Can, hosts: int) -> None:
+    lines = Lines()
+    with (
+        _one_host() as made,
+        Fleet(made.scheduler_address, lines, made_hosts.quick, can) as fleet,
+    ):
+        chosen = replace(fleet.prepare(study.name, {}), blocks=Blocks(3, 12))
+        made.scale(2)
+        _until(lambda: len(fleet.workers()) == 2)
+        assert len(fleet.hosts()) == hosts
+        found = list(fleet.blocks(_tasks(study, chosen, 6)))
+    assert len({one.member for one in found}) == hosts
+    assert len(lines.marked) == 2 - hosts
+    assert all("is left out: This machine and the host at" in line for line in lines.marked)
+
+
 def _ability(of: Plan, **changes: Any) -> Ability:
-    known = {"member": "m", "plan": of, "innolab": {"version": "1"}, "mysqld": {"x": "0"}}
-    return Ability(**{**known, "clock_s": 1000.0, **changes})
+    known = {"member": "m", "plan": of, "innolab": own_facts(), "mysqld": {"x": "0"}}
+    return Ability(**{**known, **changes})
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"innolab": {"version": "2"}}, "differ in innolab: version 1 and version 2"),
-        ({"mysqld": {"x": "1"}}, "differ in the servers' digests: x 0 and x 1"),
-        ({"clock_s": 1060.0}, "clocks of the hosts at a and b are 60 s apart"),
+        ({"innolab": {**own_facts(), "version": "2"}}, rf"innolab: version {__version__} and .* 2"),
+        ({"mysqld": {"x": "1"}}, "the servers' digests: x 0 and x 1"),
     ],
 )
-def test_hosts_that_differ_are_refused(plan: Plan, changed: dict[str, Any], says: str) -> None:
+def test_hosts_that_differ_are_told_apart(plan: Plan, changed: dict[str, Any], says: str) -> None:
+    assert re.fullmatch(says, differing(_ability(plan), _ability(plan, **changed)) or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"missing_devices": {"disk": "no root"}, "spec_sha256": "1"}, "none and disk no root"),
+        ({"unavailable": {"y": "it is gone"}}, "none and y it is gone"),
+        ({"lacking": {"x": {"flush": {"4": "no such"}}}}, "none and x {'flush': {'4': 'no such'}}"),
+        ({"twins": [{"server": "x"}]}, "[] and [{'server': 'x'}]"),
+    ],
+)
+def test_hosts_that_can_run_different_things_are_refused_by_what_it_is(
+    plan: Plan, changed: dict[str, Any], says: str
+) -> None:
+    first, found = _ability(plan), _ability(plan, plan=replace(plan, **changed))
+    name = next(iter(changed))
+    assert differing(first, found) == f"their plans' {name}: {says}"
+    if name != "missing_devices":
+        with pytest.raises(InputError, match="The hosts at a and b differ in their plans' "):
+            _require_alike("b", found, ("a", first))
+
+
+def test_a_host_that_differs_from_this_machine_is_refused(plan: Plan) -> None:
+    _require_alike("b", _ability(plan), None)
+    with pytest.raises(InputError, match="This machine and the host at b differ in innolab: "):
+        _require_alike("b", _ability(plan, innolab={"version": "0"}), None)
+    other = replace(plan, spec_sha256="0" * 64)
+    with pytest.raises(InputError, match=r"plans' spec_sha256: .* and 0000"):
+        _require_alike("b", _ability(plan, plan=other), None)
+
+
+def test_two_workers_on_one_host_are_refused_by_name(plan: Plan) -> None:
+    members = {"a": "m", "b": "n"}
+    _require_alone("c", _ability(plan, member="o"), members)
+    with pytest.raises(InputError, match="The workers at a and c are one host"):
+        _require_alone("c", _ability(plan), members)
+
+
+@pytest.mark.parametrize(
+    ("clock_s", "took_s", "says"),
+    [
+        (1060.0, 0.1, "may be 60 s from this machine's"),
+        (940.0, 0.1, "may be 60 s from this machine's"),
+        # It may have been read at once, which is 30 s ago.
+        (1000.0, 30.0, "may be 30 s .* answered in 30.0 s"),
+    ],
+)
+def test_a_clock_that_may_be_wrong_is_refused(clock_s: float, took_s: float, says: str) -> None:
     with pytest.raises(InputError, match=says):
-        _require_alike(_ability(plan), _ability(plan, **changed), ("a", "b"), took_s=0.1)
+        _require_clock("a", clock_s, 1000.0, 1000.0 + took_s)
 
 
-def test_hosts_that_can_run_different_things_are_refused(plan: Plan) -> None:
-    other = replace(plan, missing_devices={"disk": "no root"})
-    with pytest.raises(InputError, match="differ in devices: none and disk no root"):
-        _require_alike(_ability(plan), _ability(plan, plan=other), ("a", "b"), took_s=0.1)
+def test_a_clock_that_is_accepted_lets_a_report_verify() -> None:
+    apart_s = fleet._CLOCKS_APART_S
+    _require_clock("a", 1000.0 + apart_s, 1000.0, 1000.0 + apart_s)
+    assert apart_s < consistency._CLOCKS_APART.total_seconds()
 
 
-def test_arms_stop_between_waves_alone(study: Study, plan: Plan) -> None:
-    trials = study.planned(plan)
-    due = schedule.due(study, plan, _runs(study, []))
-    assert {trial.block for trial in due} == {0, 1, 2}
-    ran = [_undecided(study, trial) for trial in trials if trial.block < 3]
+class _Servers:
+    """A session without servers: the trials at some places of it fail."""
+
+    lost = False
+    failing: range
+
+    def __init__(self, study: Study, *_: object) -> None:
+        self._study = study
+        self._ran = 0
+
+    def run(self, trial: Trial) -> Run:
+        failed = self._ran in self.failing
+        self._ran += 1
+        state = {"status": "failed", "error": "No server starts."} if failed else {}
+        return made_run(self._study, trial, **state)
+
+    def __getattr__(self, _: str) -> Any:
+        return lambda *_: None
+
+
+@pytest.mark.alone
+def test_a_host_on_which_every_trial_fails_has_not_measured_the_block(
+    study: Study, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = _tasks(study, plan, 1)
+    monkeypatch.setattr(block, "Session", _Servers)
+    monkeypatch.setattr(_Servers, "failing", range(3), raising=False)
+    found = measure_block(task, lambda _done, _total: None)
+    assert (len(found.runs), found.failed) == (len(task.keys), 3)
+    monkeypatch.setattr(_Servers, "failing", range(len(task.keys)))
+    says = rf"All {len(task.keys)} trials failed; the first says: No server starts\."
+    with pytest.raises(InnolabError, match=says):
+        measure_block(task, lambda _done, _total: None)
+
+
+def test_hosts_of_one_machine_id_or_of_none_have_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block, "_MACHINE_ID", tmp_path / "absent")
+    found = set()
+    for name in ("one", "two"):
+        monkeypatch.setattr(os, "uname", lambda name=name: SimpleNamespace(nodename=name))
+        found.add(block.member())
+    assert len(found) == 2
+
+
+def test_arms_stop_between_waves_alone(study: Study) -> None:
+    plan = replace(plan_of(study, ["x", "y"]), blocks=Blocks(3, 12), wave=4)
+    assert {trial.block for trial in schedule.due(study, plan, _runs(study, []))} == {0, 1, 2}
+    whole = _arms_due(study, plan, before=3)
+    assert set(whole) == set(range(7))
+    assert len({frozenset(whole[n]) for n in range(3, 7)}) == 1
+    # Judged block by block, arms would stop here.
+    assert _arms_due(study, replace(plan, wave=None), before=4)[4] < whole[4]
+    assert _arms_due(study, plan, before=4) == whole
+    later = _arms_due(study, plan, before=7)
+    assert set(later) == set(range(11))
+    assert all(later[n] == later[7] < whole[4] for n in range(7, 11))
+
+
+def _arms_due(study: Study, plan: Plan, before: int) -> dict[int, set[str]]:
+    """Return the arms that are due by block, once those before one are measured."""
+    ran = [_leaping(study, trial) for trial in study.planned(plan) if trial.block < before]
     due = schedule.due(study, plan, _runs(study, ran))
-    assert {trial.block for trial in due} == set(range(7))
-    later = {n: {str(t.factors) for t in due if t.block == n} for n in range(3, 7)}
-    assert len({frozenset(arms) for arms in later.values()}) == 1
+    return {n: {str(t.factors) for t in due if t.block == n} for n in {t.block for t in due}}
 
 
-def _undecided(study: Study, trial: Trial) -> Run:
-    """Return a run of times that leap about, by which no claim on them is decided."""
+def _leaping(study: Study, trial: Trial) -> Run:
+    """Return a run of times that leap about: on server x in the first blocks alone."""
     run = made_run(study, trial)
+    pace = [0.2, 7.0][(trial.block + trial.position) % 2]
+    if trial.factors["server"] == "x":
+        pace = [0.5, 1, 2, 1][min(trial.block, 3)] if trial.factors["pool"] == "2G" else 9.0
     for row in run.observations:
         if "seconds" in row:
-            row["seconds"] = [0.2, 7.0][(trial.block + trial.position) % 2]
+            row["seconds"] = pace
     return run
 
 
@@ -216,6 +425,50 @@ def test_a_block_is_put_in_once_however_often_a_crash_interrupts(
     assert not (tmp_path / "arrived").exists()
 
 
+def test_a_block_that_was_put_in_and_half_removed_is_no_block(
+    study: Study, plan: Plan, tmp_path: Path
+) -> None:
+    arrived.set_down(tmp_path, 0, _block(study, plan), {"series/0000.parquet": b"1"})
+    (tmp_path / "arrived" / "0000" / "runs.json").unlink()
+    assert arrived.put_in(RunLog(tmp_path / runlog.FILE)) == []
+    assert not (tmp_path / "arrived").exists()
+
+
+class _Crew:
+    """Hosts that have some blocks, and fail the test where they are asked again."""
+
+    def __init__(self, *blocks: Measured) -> None:
+        self._blocks = list(blocks)
+
+    def blocks(self, tasks: Sequence[Task]) -> Iterator[Measured]:
+        assert len(tasks) == len(self._blocks)
+        while self._blocks:
+            yield self._blocks.pop()
+
+
+def test_what_arrived_before_a_crash_is_recorded_and_not_sealed_beside_the_record(
+    study: Study, plan: Plan, tmp_path: Path
+) -> None:
+    chosen = replace(plan, blocks=Blocks(1, 1), wave=1)
+    chosen.write(tmp_path)
+    runs = _block(study, chosen)
+    for run in runs:
+        run["conditions"]["variables"] = None
+    measure(study, tmp_path, Lines(), Clock(), crew=_Crew(Measured(0, "m", runs, {})))
+    log = tmp_path / runlog.FILE
+    whole = log.read_text()
+    # As if killed before two runs were recorded, and after all of them were.
+    for text in ("".join(whole.splitlines(keepends=True)[:-2]), whole):
+        log.write_text(text)
+        arrived.set_down(tmp_path, 0, runs, {})
+        clock = Clock()
+        measure(study, tmp_path, Lines(), clock, crew=_Crew())
+        assert log.read_text() == whole
+        assert not (tmp_path / "arrived").exists()
+        spent_s = sum(sum(run["conditions"]["time_s"].values()) for run in runs)
+        assert sum(clock.seconds.values()) == pytest.approx(spent_s)
+
+
 def test_half_of_a_block_is_never_put_in(study: Study, plan: Plan, tmp_path: Path) -> None:
     log = RunLog(tmp_path / runlog.FILE)
     arrived.set_down(tmp_path, 0, _block(study, plan), {})
@@ -244,6 +497,50 @@ def test_hosts_measure_beside_each_other_and_each_one_after_the_other(
     assert consistency.times([(None, [_of(one, "a"), _of(other, "a")])], None) == [
         f"trial {other.trial} begins before what comes before it has ended"
     ]
+
+
+def _at(run: Run, member: str, began: datetime, took_s: float) -> Run:
+    times = {"started_at": began, "ended_at": began + timedelta(seconds=took_s)}
+    return _of(run, member).model_copy(update={k: v.isoformat() for k, v in times.items()})
+
+
+def test_a_host_may_join_days_after_a_session_began(study: Study, plan: Plan) -> None:
+    run = Run.from_body(_block(study, plan)[0])
+    began = datetime(2026, 1, 31, tzinfo=UTC)
+    hours = [_at(run, "a", began + timedelta(hours=n), 3590) for n in range(30)]
+    late = _at(run, "b", began + timedelta(hours=30), 60)
+    assert consistency.times([(None, [*hours, late])], None) == []
+    says = [f"trial {run.trial} begins 1 day, 5:00:15 after what comes before it"]
+    assert consistency.times([(None, [hours[0], late])], None) == says
+
+
+def test_a_host_may_be_seconds_ahead_of_who_seals(study: Study, plan: Plan) -> None:
+    run = Run.from_body(_block(study, plan)[0])
+    began = datetime(2026, 1, 31, tzinfo=UTC)
+    runs = [_at(run, "a", began, 60)]
+    for ahead_s, faults in ((4, 0), (6, 1)):
+        sealed = began + timedelta(seconds=60 - ahead_s)
+        assert len(consistency.times([(None, runs)], sealed.isoformat())) == faults
+    alone = [_at(run, "", began, 60)]
+    sealed = began + timedelta(seconds=59)
+    assert len(consistency.times([(None, alone)], sealed.isoformat())) == 1
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_why_no_host_has_an_estimate_is_the_reason(study: Study, plan: Plan, blocks: int) -> None:
+    trials = [trial for trial in study.planned(plan) if trial.block < 2 * blocks]
+    of = [_of(made_run(study, t), "a" if t.block < blocks else "b") for t in trials]
+    runs = _runs(study, of)
+    first, *others = judging.verdicts(study, plan, runs)
+    withheld = first.model_copy(update={"verdict": "withheld", "reason": "The disk changed."})
+    verdicts = [withheld, *others]
+    rows = agreement(study, runs, verdicts).frame.to_dict("records")
+    assert "F3" in {verdict.claim for verdict in verdicts}
+    assert "F3" not in {row["claim"] for row in rows}, "a largest value is no estimate"
+    says = {row["each host"] for row in rows}
+    assert ("no host has two valid blocks" in says) == (blocks == 1)
+    assert any(text.startswith("A ") for text in says) == (blocks == 2)
+    assert ("withheld: The disk changed." in says) == (blocks == 2)
 
 
 @contextmanager
@@ -315,6 +612,33 @@ def test_a_host_that_is_killed_costs_its_block_alone(
     assert len(began) - 6 in (0, 1)
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_host_that_is_lost_with_its_block_while_others_are_recorded_costs_it_alone(
+    study: Study, plan: Plan, tmp_path: Path, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == signal.SIGSTOP:
+        monkeypatch.setattr(fleet, "_FETCH_S", 2.0)
+    lines = Lines()
+    with (
+        _processes(3, tmp_path) as (address, _),
+        Fleet(address, lines, made_hosts.noted) as hosts,
+    ):
+        found = hosts.blocks(_tasks(study, plan, 3))
+        came = [next(found)]
+        _until(lambda: all(copy.future.done() for copy in hosts._working.values()))
+        came.append(next(found))
+        began = dict(line.split() for line in (tmp_path / "began").read_text().splitlines()[2::-1])
+        (left,) = {0, 1, 2} - {one.block for one in came}
+        os.kill(int(began[str(left)]), how)
+        if how == signal.SIGKILL:
+            _until(lambda: len(hosts.workers()) == 2)
+        lost_at = time.monotonic()
+        came += found
+        assert time.monotonic() - lost_at < 40
+    assert sorted(one.block for one in came) == [0, 1, 2]
+    assert any(line.startswith(f"block {left + 1}: ") for line in lines.marked)
+
+
 def test_where_the_scheduler_ends_what_arrived_is_kept_and_the_message_says_so(
     study: Study, plan: Plan, tmp_path: Path
 ) -> None:
@@ -351,6 +675,7 @@ def test_a_coordinator_that_is_killed_resumes_and_measures_no_block_twice(
     due = schedule.due(study, plan, study.read(report))
     assert {run.key for run in runs} == {trial.key for trial in due}
     assert consistency.members(runs) == []
+    assert not (report / "arrived").exists()
     assert runlog.faults(RunLog(report / runlog.FILE).entries()[0]) == []
 
 

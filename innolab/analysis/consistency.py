@@ -77,7 +77,7 @@ def known_builds() -> dict[str, Known]:
 def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
     """Return runs that end before they begin, overlap on a host, or do not lie in their session."""
     found = []
-    # When each host was done, and all of them.
+    # When each host was done, by its own clock, and all of them, by that of their session.
     last: dict[str, datetime.datetime] = {}
     latest: datetime.datetime | None = None
     for session, runs in sessions:
@@ -89,16 +89,19 @@ def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
         for run in runs:
             began, ended = _moment(run.started_at), _moment(run.ended_at)
             before = last.get(run.member, start)
+            # A host may join a fleet at any time, so that nothing of its own came before.
+            resumed = latest if run.member else before
             name = f"trial {run.trial}"
             if ended < began:
                 found.append(f"{name} ends before it begins")
             elif before is not None and began < before - _apart(run):
                 found.append(f"{name} begins before what comes before it has ended")
-            elif before is not None and began - before > _LONGEST_PAUSE:
-                found.append(f"{name} begins {began - before} after what comes before it")
+            elif resumed is not None and began - resumed > _LONGEST_PAUSE:
+                found.append(f"{name} begins {began - resumed} after what comes before it")
             found += _too_short(run, (ended - began).total_seconds(), name)
             last[run.member] = ended
-            latest = ended if latest is None else max(latest, ended)
+            at_least = ended - _apart(run)
+            latest = at_least if latest is None else max(latest, at_least)
     if latest is not None and sealed_at is not None and _moment(sealed_at) < latest:
         found.append("the last trial ends after the report was sealed")
     return found

@@ -55,7 +55,8 @@ def put_in(log: RunLog) -> list[Run]:
 
 
 def _waiting(report: Path) -> list[Path]:
-    found = sorted((report / _FOLDER).glob("*"))
+    """Return the folders of whole blocks; one without runs was put in, and half removed."""
+    found = sorted(runs.parent for runs in (report / _FOLDER).glob(f"*/{_RUNS}"))
     return [folder for folder in found if folder.suffix != _HALF]
 
 

@@ -4,9 +4,11 @@ import math
 from collections.abc import Sequence
 
 from innolab.analysis import pooled
+from innolab.analysis.claims import Largest
 from innolab.analysis.pooled import PooledClaim
 from innolab.analysis.stats import Interval
 from innolab.analysis.verdicts import Verdict
+from innolab.base import language
 from innolab.base.language import text
 from innolab.record.runs import RunSet
 from innolab.report import recorded
@@ -17,13 +19,15 @@ from innolab.studies.study import Study
 def agreement(study: Study, runs: RunSet, verdicts: Sequence[Verdict]) -> Table:
     """Return each claim's estimate on each host, and where a host like these would put it.
 
-    Hosts that measured one block alone leave no interval, and say nothing of their own.
+    Hosts that measured one block alone leave no interval, and say nothing of their own. Claims of
+    a largest value are left out: such a value has none either.
     """
     letters = recorded.letters(runs.runs)
     by_claim = {claim.id: claim for claim in study.claims()}
     rows = []
     for verdict in verdicts:
-        if by_claim[verdict.claim].measure is None:
+        measure = by_claim[verdict.claim].measure
+        if measure is None or isinstance(measure, Largest):
             continue
         parts = [
             pooled.part_of(
@@ -53,10 +57,20 @@ def _row(found: PooledClaim) -> dict[str, str]:
     return {
         "claim": found.claim.id,
         "server": found.server,
-        "each host": "; ".join(each) or text("no host has two valid blocks"),
+        "each host": "; ".join(each) or _why_none(found),
         "between hosts": _between(found),
         "a host like these": _predicted(found),
     }
+
+
+def _why_none(found: PooledClaim) -> str:
+    """Return why no host has an interval: of the claim, or of the first host."""
+    if all(part.interval is not None and part.interval.n < 2 for part in found.parts):
+        return text("no host has two valid blocks")
+    first = found.parts[0]
+    if first.outcome in ("withheld", "not-run"):
+        return f"{language.word(first.outcome)}: {language.sentence(first.verdict['reason'])}"
+    return language.sentence(first.why_not or "")
 
 
 def _between(found: PooledClaim) -> str:

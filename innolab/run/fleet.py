@@ -8,21 +8,31 @@ slow host is given to an idle one too, and the first result counts.
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan, Progress
-from innolab.run.block import Ability, Measured, Task, ability, measure_block
+from innolab.run.block import (
+    Ability,
+    Measured,
+    Task,
+    ability,
+    differing,
+    differing_here,
+    measure_block,
+)
 
 # The resource that each worker declares once, so that no host ever runs two trials at a time.
 RESOURCE = "host"
 _TOPIC = "innolab"
 _CONNECT_S = 20
-# Of two clocks: half of it may be the way to the host.
-_CLOCKS_APART_S = 2.0
+# Within which a host says what it can run, and within which its block is handed over.
+_ASK_S, _FETCH_S = 120.0, 60.0
+# A host's clock from this machine's, at most: less than what a report may have (`consistency`).
+_CLOCKS_APART_S = 4.0
 # How often hosts are looked at that say nothing.
 _LOOK_S = 2.0
 # How long a fleet may be without any host before the work ends.
@@ -31,26 +41,40 @@ _ALONE_S = 120.0
 _MOST_LOSSES = 3
 # A block that takes longer than the others by this factor is given to an idle host too.
 _SLOW = 1.5
+# One with failed trials waits for another host's, but not for one that takes longer by this.
+_HOPELESS = 4.0
 
+Can = Callable[[str, dict[str, Any]], Ability]
 Measure = Callable[[Task, Callable[[int, int], None]], Measured]
 
 
 @dataclass
 class _Wanted:
-    """A block that has not arrived.
+    """A block that has not been handed on.
 
     Attributes
     ----------
     task : what a host is to measure
-    began : when a host began with it, None as long as none has
     refused : the workers that could not measure it
+    why : what the last of them said
     losses : how often a host that had it was lost
+    found : what a host gave, of which some trials failed while another host measures it too
     """
 
     task: Task
-    began: float | None = None
     refused: set[str] = field(default_factory=set)
+    why: str = ""
     losses: int = 0
+    found: Measured | None = None
+
+
+class _Copy(NamedTuple):
+    """A block that a worker has been given, and the answer that is to come."""
+
+    worker: str
+    block: int
+    given_at: float
+    future: Any
 
 
 class Fleet:
@@ -61,6 +85,7 @@ class Fleet:
     address : the scheduler's, as tcp://HOST:PORT
     progress : who is informed
     measure : what a host does with a block
+    can : what a host says of itself
 
     Raises
     ------
@@ -68,33 +93,43 @@ class Fleet:
         Where no scheduler answers there, or it has no such worker.
     """
 
-    def __init__(self, address: str, progress: Progress, measure: Measure = measure_block) -> None:
+    def __init__(
+        self,
+        address: str,
+        progress: Progress,
+        measure: Measure = measure_block,
+        can: Can = ability,
+    ) -> None:
         from distributed import Client
 
         try:
             self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"No Dask scheduler answers at {address} ({error or 'no reason'}). Start one with: "
-                "dask scheduler; and on each host: dask worker ADDRESS --nthreads 1 --resources "
+                f"No Dask scheduler answers at {address} ({error}). Start one with: dask "
+                "scheduler; and on each host: dask worker ADDRESS --nthreads 1 --resources "
                 f"{RESOURCE}=1. Nothing was written."
             ) from None
         self.address = address
         self._progress = progress
         self._measure = measure
+        self._can = can
+        self._study: tuple[str, dict[str, Any]] | None = None
+        # The host that all others must be like, and by worker the host that each is.
+        self._first: tuple[str, Ability] | None = None
+        self._members: dict[str, str] = {}
+        self._left_out: set[str] = set()
         self._alone_since: float | None = None
         self._took_s: list[float] = []
         self._wanted: dict[int, _Wanted] = {}
-        # Each answer that is to come, with the worker that gives it and its block.
-        self._working: dict[Any, tuple[str, int]] = {}
+        # By the key of the answer.
+        self._working: dict[str, _Copy] = {}
         self._client.subscribe_topic(_TOPIC, self._heard)
-        if not self.workers():
+        try:
+            self._require_some(self.workers())
+        except InnolabError:
             self.close()
-            raise InputError(
-                f"The scheduler at {address} has no worker with the resource '{RESOURCE}'. Start "
-                f"on each host: dask worker {address} --nthreads 1 --resources {RESOURCE}=1. "
-                "Nothing was written."
-            )
+            raise
 
     def __enter__(self) -> "Fleet":
         return self
@@ -111,8 +146,16 @@ class Fleet:
         try:
             known = self._client.scheduler_info(n_workers=-1)["workers"]
         except OSError:
-            raise self._lost() from None
+            raise self._ended() from None
         return sorted(at for at, one in known.items() if one["resources"].get(RESOURCE))
+
+    def _require_some(self, workers: Sequence[str]) -> None:
+        if not workers:
+            raise InputError(
+                f"The scheduler at {self.address} has no worker with the resource '{RESOURCE}'. "
+                f"Start on each host: dask worker {self.address} --nthreads 1 --resources "
+                f"{RESOURCE}=1. Nothing was written."
+            )
 
     def prepare(self, study: str, given: dict[str, Any]) -> Plan:
         """Return the plan that every host of the fleet can run, a wave of as many blocks as hosts.
@@ -120,26 +163,70 @@ class Fleet:
         Raises
         ------
         InputError
-            Where a host cannot run the study, or two differ in what they can run, in innolab, in
-            a build or in their clocks; names both.
+            Where a host cannot run the study, or two differ in what they can run, in innolab or
+            in a build, or one differs from this machine in innolab or its clock; names both.
         """
-        asked_at = time.time()
         workers = self.workers()
-        answers = self._client.run(ability, study, given, workers=workers, on_error="return")
-        took_s = time.time() - asked_at
-        for worker, found in answers.items():
-            if isinstance(found, BaseException):
-                raise InputError(f"The host at {worker} cannot take part: {found}")
-        first = answers[workers[0]]
-        for worker in workers:
-            _require_alike(first, answers[worker], (workers[0], worker), took_s)
-        if twice := len(workers) - len({one.member for one in answers.values()}):
-            raise InputError(
-                f"{twice + 1} workers are one host with one cache folder, and two trials would "
-                "measure each other. Start one worker on each host. Nothing was written."
+        self._require_some(workers)
+        self._study, self._first, self._members = (study, given), None, {}
+        self._left_out.clear()
+        if refused := self._admit(workers):
+            raise InputError(f"{next(iter(refused.values()))} Nothing was written.")
+        assert self._first is not None
+        return replace(self._first[1].plan, wave=len(workers))
+
+    def hosts(self) -> list[str]:
+        """Return the workers that measure; those that joined late must be like the first.
+
+        Where nobody asked what they can run, all do.
+        """
+        workers = self.workers()
+        if self._study is None:
+            return workers
+        # One that left and comes back may be another machine by then.
+        self._members = {at: who for at, who in self._members.items() if at in workers}
+        self._left_out.intersection_update(workers)
+        joined = [at for at in workers if at not in self._members and at not in self._left_out]
+        for at, why in self._admit(joined).items():
+            self._left_out.add(at)
+            self._progress.mark(f"{at} is left out: {why}")
+        return [at for at in workers if at in self._members]
+
+    def _admit(self, joined: Sequence[str]) -> dict[str, str]:
+        """Take workers as hosts; return why not of those that cannot measure beside the others."""
+        answers = self._ask(joined, self._can, *(self._study or ()))
+        # Apart from the rest, which may take a minute, by which a clock could then be wrong.
+        asked_at = time.time()
+        clocks = self._ask(joined, time.time)
+        told_at = time.time()
+        refused = {}
+        for at in joined:
+            try:
+                found: Ability = _answered(at, answers[at])
+                _require_alone(at, found, self._members)
+                _require_alike(at, found, self._first)
+                _require_clock(at, _answered(at, clocks[at]), asked_at, told_at)
+            except InputError as error:
+                refused[at] = str(error)
+                continue
+            self._first = self._first or (at, found)
+            self._members[at] = found.member
+        return refused
+
+    def _ask(self, workers: Sequence[str], what: Callable[..., Any], *given: Any) -> dict[str, Any]:
+        """Return what a function gives on each worker, or the error that keeps it from that."""
+        if not workers:
+            return {}
+        try:
+            found: dict[str, Any] = self._client.run(
+                what, *given, workers=list(workers), on_error="return", callback_timeout=_ASK_S
             )
-        plan: Plan = first.plan
-        return replace(plan, wave=len(workers))
+        except TimeoutError:
+            found = {}
+        except OSError:
+            raise self._ended() from None
+        silent = TimeoutError(f"it or one asked with it gave no answer in {_ASK_S:.0f} s")
+        return {at: found.get(at, silent) for at in workers}
 
     def blocks(self, tasks: Sequence[Task]) -> Iterator[Measured]:
         """Yield blocks as they arrive, in any order, each once.
@@ -149,71 +236,84 @@ class Fleet:
         InnolabError
             Where a block failed on every host, no host is left, or the scheduler ended.
         """
-        wanted = self._wanted = {task.block: _Wanted(task) for task in tasks}
+        self._wanted = {task.block: _Wanted(task) for task in tasks}
         try:
-            while wanted:
+            while self._wanted:
                 self._hand_out()
                 self._wait()
-                for future in [future for future in self._working if future.done()]:
-                    _, block = self._working[future]
-                    found = self._answer(future)
-                    if found is not None and block in wanted:
-                        del wanted[block]
-                        yield found
+                for copy in [copy for copy in self._working.values() if copy.future.done()]:
+                    # Its host may have been lost while the block before was recorded.
+                    if copy.future.done():
+                        self._take(copy)
+                        yield from self._settled()
                 self._take_back()
+                yield from self._settled()
         finally:
             if self._client.status == "running":
-                self._client.cancel(list(self._working), force=True)
+                futures = [copy.future for copy in self._working.values()]
+                self._client.cancel(futures, force=True)
             self._working.clear()
 
     def _hand_out(self) -> None:
         """Give each idle host a block that nobody has, else one that is late elsewhere."""
-        busy = {worker for worker, _ in self._working.values()}
-        having = Counter(block for _, block in self._working.values())
-        workers = self.workers()
-        for worker in [worker for worker in workers if worker not in busy]:
+        busy = {copy.worker for copy in self._working.values()}
+        having = Counter(copy.block for copy in self._working.values())
+        hosts = self.hosts()
+        for worker in [worker for worker in hosts if worker not in busy]:
             able = [one for one in self._wanted.values() if worker not in one.refused]
             free = (one for one in able if not having[one.task.block])
             late = (one for one in able if having[one.task.block] == 1 and self._is_late(one))
-            if (one := next(free, None) or next(late, None)) is None:
-                continue
-            having[one.task.block] += 1
-            future = self._client.submit(
-                _on_host,
-                self._measure,
-                one.task,
-                resources={RESOURCE: 1},
-                workers=[worker],
-                pure=False,
-            )
-            self._working[future] = worker, one.task.block
+            if (one := next(free, None) or next(late, None)) is not None:
+                having[one.task.block] += 1
+                self._give(worker, one.task)
         for one in self._wanted.values():
-            if workers and not having[one.task.block] and one.refused.issuperset(workers):
+            if hosts and not having[one.task.block] and one.refused.issuperset(hosts):
                 raise InnolabError(
-                    f"No host can measure block {one.task.block + 1}; why is said above. All "
-                    "finished blocks are kept; fix this and run the same command."
+                    f"No host can measure block {one.task.block + 1}; the last one says: "
+                    f"{one.why.rstrip('.')}. All finished blocks are kept; fix this and run the "
+                    "same command."
                 )
 
+    def _give(self, worker: str, task: Task) -> None:
+        future = self._client.submit(
+            _on_host,
+            self._measure,
+            task,
+            resources={RESOURCE: 1},
+            workers=[worker],
+            pure=False,
+        )
+        self._working[str(future.key)] = _Copy(worker, task.block, time.monotonic(), future)
+
     def _is_late(self, one: _Wanted) -> bool:
-        """Return whether a block takes much longer than those that have arrived."""
-        if one.began is None or not self._took_s:
-            return False
-        return time.monotonic() - one.began > _SLOW * statistics.median(self._took_s)
+        """Return whether another host should measure a block too, which has measured none of it."""
+        return one.found is None and self._lateness(one.task.block) > _SLOW
+
+    def _lateness(self, block: int) -> float:
+        """Return by which factor a host has had a block longer than others took for theirs.
+
+        Its time is from when it was given the block: one that hangs never says that it began.
+        """
+        if not self._took_s:
+            return 0
+        given_at = max(copy.given_at for copy in self._working.values() if copy.block == block)
+        return (time.monotonic() - given_at) / statistics.median(self._took_s)
 
     def _wait(self) -> None:
         """Wait until an answer comes, or it is time to look after the hosts."""
         from distributed import wait
 
+        futures = [copy.future for copy in self._working.values()]
         with self._client.as_current():
             try:
-                wait(list(self._working), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
+                wait(futures, timeout=_LOOK_S, return_when="FIRST_COMPLETED")
             except TimeoutError:
                 pass
             except (OSError, CancelledError):
-                raise self._lost() from None
+                raise self._ended() from None
         if self._client.status != "running":
-            raise self._lost()
-        if self.workers():
+            raise self._ended()
+        if self.hosts():
             self._alone_since = None
             return
         time.sleep(_LOOK_S)
@@ -225,65 +325,95 @@ class Fleet:
                 "finished blocks are kept; start its workers again, then run the same command."
             )
 
-    def _lost(self) -> InnolabError:
+    def _ended(self) -> InnolabError:
         return InnolabError(
             f"The scheduler at {self.address} does not answer any more. All finished blocks are "
             "kept; start it and its workers again, then run the same command."
         )
 
-    def _answer(self, future: Any) -> Measured | None:
-        """Return the block that a host gives; None, and why, where it gives none."""
-        worker, block = self._working.pop(future)
-        one = self._wanted.get(block)
-        if future.status == "finished":
-            answer: Measured | _Failed = future.result()
-            if isinstance(answer, Measured):
-                if one and one.began:
-                    self._took_s.append(time.monotonic() - one.began)
-                return answer
-            self._progress.mark(f"block {block + 1}: {worker} could not measure it: {answer.why}")
-            if one:
-                one.refused.add(worker)
-            return None
-        if future.status != "error":
-            raise self._lost()
-        error = future.exception()
-        raise InnolabError(f"block {block + 1} failed with {type(error).__name__}: {error}")
+    def _take(self, copy: _Copy) -> None:
+        """Take what a host gives: a block, or why it gives none."""
+        if (one := self._wanted.get(copy.block)) is None:
+            # Another host gave it before.
+            del self._working[copy.future.key]
+            return
+        if copy.future.status == "error":
+            error = copy.future.exception()
+            raise InnolabError(
+                f"block {copy.block + 1} failed with {type(error).__name__}: {error}"
+            )
+        try:
+            answer: Measured | _Failed = copy.future.result(timeout=_FETCH_S)
+        except TimeoutError:
+            self._lose(copy)
+            return
+        except (OSError, CancelledError):
+            raise self._ended() from None
+        del self._working[copy.future.key]
+        if isinstance(answer, Measured):
+            if one.found is None or answer.failed < one.found.failed:
+                one.found = answer
+            # Trials that fail may take no time, beside which every other host would be late.
+            if not answer.failed:
+                self._took_s.append(time.monotonic() - copy.given_at)
+            return
+        one.refused.add(copy.worker)
+        one.why = answer.why
+        self._progress.mark(
+            f"block {copy.block + 1}: {copy.worker} could not measure it: {one.why}"
+        )
+
+    def _settled(self) -> Iterator[Measured]:
+        """Yield the blocks that have arrived, each once.
+
+        One with failed runs waits for the other host that measures it, or a host that fails soon
+        would displace one that does not.
+        """
+        having = {copy.block for copy in self._working.values()}
+        for block, one in list(self._wanted.items()):
+            if one.found is None:
+                continue
+            if one.found.failed and block in having and self._lateness(block) < _HOPELESS:
+                continue
+            del self._wanted[block]
+            yield one.found
 
     def _take_back(self) -> None:
         """Take blocks back from hosts that are lost."""
         known = self.workers()
-        for future, (worker, block) in list(self._working.items()):
-            if worker in known:
-                continue
-            del self._working[future]
-            self._client.cancel([future], force=True)
-            if (one := self._wanted.get(block)) is None:
-                continue
-            one.losses, one.began = one.losses + 1, None
-            self._progress.mark(f"block {block + 1}: {worker} was lost")
-            if one.losses == _MOST_LOSSES:
-                raise InnolabError(
-                    f"Block {block + 1} was given to {_MOST_LOSSES} hosts that were lost, at last "
-                    f"{worker}. All finished blocks are kept; look at these hosts, then run the "
-                    "same command."
-                )
+        for copy in [copy for copy in self._working.values() if copy.worker not in known]:
+            self._lose(copy)
+
+    def _lose(self, copy: _Copy) -> None:
+        """Take a block back from a host that was lost, or the block with it."""
+        del self._working[copy.future.key]
+        self._client.cancel([copy.future], force=True)
+        if (one := self._wanted.get(copy.block)) is None:
+            return
+        one.losses += 1
+        self._progress.mark(f"block {copy.block + 1}: {copy.worker} was lost")
+        if one.losses == _MOST_LOSSES:
+            raise InnolabError(
+                f"Block {copy.block + 1} was given to {_MOST_LOSSES} hosts that were lost, at last "
+                f"{copy.worker}. All finished blocks are kept; look at these hosts, then run the "
+                "same command."
+            )
 
     def _heard(self, event: tuple[float, "_Heard"]) -> None:
-        """Take how far a host is, in the client's own thread."""
+        """Take how far a host is, in the client's own thread.
+
+        The topic is one for all reports that the cluster measures, and for copies given up.
+        """
         heard = _Heard(*event[1])
-        if one := self._wanted.get(heard.block):
-            one.began = one.began or time.monotonic()
-        self._progress.say(
-            f"{heard.worker}: trial {heard.done + 1} of {heard.total} of block {heard.block + 1}"
-        )
+        if (copy := self._working.get(heard.key)) is not None:
+            at = f"trial {heard.done + 1} of {heard.total} of block {copy.block + 1}"
+            self._progress.say(f"{copy.worker}: {at}")
 
 
 class _Heard(NamedTuple):
-    """How far a worker is with a block, whose trials are counted."""
+    """How far a worker is with what it was given, by the key of the answer; trials are counted."""
 
-    worker: str
-    block: int
+    key: str
     done: int
     total: int
 
@@ -299,38 +429,57 @@ def _on_host(measure: Measure, task: Task) -> Measured | _Failed:
     from distributed import get_worker
 
     worker = get_worker()
+    key = str(worker.get_current_task())
 
     def heed(done: int, total: int) -> None:
-        worker.log_event(_TOPIC, tuple(_Heard(worker.address, task.block, done, total)))
+        worker.log_event(_TOPIC, tuple(_Heard(key, done, total)))
 
     try:
         return measure(task, heed)
-    except InnolabError as error:
+    except (InnolabError, OSError) as error:
         return _Failed(str(error))
 
 
-def _require_alike(one: Ability, other: Ability, at: tuple[str, str], took_s: float) -> None:
-    """Raise InputError where two hosts would not measure the same."""
-    pairs = {
-        "innolab": (one.innolab, other.innolab),
-        "the servers' digests": (one.mysqld, other.mysqld),
-        "devices": (one.plan.missing_devices, other.plan.missing_devices),
-        "what they can run": (one.plan, other.plan),
-    }
-    for what, (first, second) in pairs.items():
-        if first != second:
+def _answered(at: str, answer: Any) -> Any:
+    """Return what a host answered; InputError where it answered by an error."""
+    if isinstance(answer, BaseException):
+        raise InputError(f"The host at {at} cannot take part: {str(answer).rstrip('.')}.")
+    return answer
+
+
+def _require_alone(at: str, found: Ability, members: Mapping[str, str]) -> None:
+    """Raise InputError where another worker is the same host."""
+    for other, member in members.items():
+        if member == found.member:
             raise InputError(
-                f"The hosts at {at[0]} and {at[1]} differ in {what}: {_brief(first)} and "
-                f"{_brief(second)}. Set them up alike, or leave one out. Nothing was written."
+                f"The workers at {other} and {at} are one host with one cache folder, and two "
+                "trials would measure each other. Start one worker on each host."
             )
-    if abs(one.clock_s - other.clock_s) > took_s + _CLOCKS_APART_S:
+
+
+def _require_alike(at: str, found: Ability, first: tuple[str, Ability] | None) -> None:
+    """Raise InputError where a host would not measure the same as this machine and the first."""
+    if difference := differing_here(found):
         raise InputError(
-            f"The clocks of the hosts at {at[0]} and {at[1]} are "
-            f"{abs(one.clock_s - other.clock_s):.0f} s apart. Set them by NTP. Nothing was written."
+            f"This machine and the host at {at} differ in {difference}. Set them up alike, or "
+            "leave that one out."
+        )
+    if first and (difference := differing(first[1], found)):
+        raise InputError(
+            f"The hosts at {first[0]} and {at} differ in {difference}. Set them up alike, or leave "
+            "one out."
         )
 
 
-def _brief(value: Any) -> str:
-    if isinstance(value, Plan):
-        return f"{', '.join(value.builds)} ({value.spec_sha256[:8]})"
-    return ", ".join(f"{name} {one}" for name, one in value.items()) or "none"
+def _require_clock(at: str, clock_s: float, asked_at: float, told_at: float) -> None:
+    """Raise InputError where a host's clock may be too far from this machine's.
+
+    It was read at some time between question and answer, so a slow answer proves nothing.
+    """
+    apart_s = max(clock_s - asked_at, told_at - clock_s)
+    if apart_s > _CLOCKS_APART_S:
+        raise InputError(
+            f"The clock of the host at {at} may be {apart_s:.0f} s from this machine's (it "
+            f"answered in {told_at - asked_at:.1f} s), and {_CLOCKS_APART_S:.0f} s are allowed. "
+            "Set both by NTP, then run the same command."
+        )

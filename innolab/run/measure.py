@@ -82,6 +82,12 @@ def measure(
             f"innolab run {study.name} --scheduler ADDRESS. Nothing was measured."
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
+    if not replaying():
+        if torn is not None:
+            log.repair()
+            progress.say("the last line was torn by a crash; its trial runs again")
+        # Also where nothing is missing, or what arrived before a crash would be sealed beside it.
+        recorded |= {run.key: run for run in arrived.put_in(log)}
     journal.settle(folder, recorded)
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
@@ -95,9 +101,6 @@ def measure(
             "replay none is measured. Unset INNOLAB_REPLAY to measure them."
         )
     if missing:
-        if torn is not None:
-            log.repair()
-            progress.say("the last line was torn by a crash; its trial runs again")
         if crew:
             _run_blocks(study, chosen, log, progress, clock, after_trial, crew)
         else:
@@ -166,7 +169,6 @@ def _run_blocks(
 ) -> None:
     """Have hosts measure whole blocks beside each other, and record each as it arrives."""
     folder = log.path.parent
-    arrived.put_in(log)
     log.begin(_start(study, study.check(chosen.parameters), chosen))
     most = len(study.planned(chosen))
     while missing := _missing(study, chosen, folder):
