@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import BIN, Innolab
 
+from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.loads import oltp, sysbench
@@ -23,12 +24,14 @@ from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Dataset
 from innolab.mysql.server import Server, ServerError
+from innolab.mysql.target import Target
+from innolab.mysql.visit import Visit
 
 pytestmark = pytest.mark.integration
 
 ROWS, MIB = 200_000, 2**20
 NOW, LARGER, SMALLER = 20 * MIB, 30 * MIB, 15 * MIB
-SECONDS = 8
+SECONDS = 7
 # Transactions a second that leave a server time to give up pages: one that always has a client at
 # work tries those in use again and again, for minutes.
 EASY = 50
@@ -162,7 +165,7 @@ def _measured(build: Build, folder: Path, pool: int) -> tuple[float, float]:
     with _running(build, folder, pool) as server, _loaded(server, 200):
         first = server.status()
         began = time.monotonic()
-        time.sleep(6)
+        time.sleep(5)
         last, seconds = server.status(), time.monotonic() - began
     reads, asked = (int(last[n]) - int(first[n]) for n in ("Innodb_pages_read", "Questions"))
     return reads / asked, asked / seconds
@@ -248,6 +251,10 @@ def test_what_a_server_does_not_allow_is_one_paragraph(
         options.write_text(f"[client]\nsocket={server.socket}\nuser=reader\npassword=wrong-one\n")
         denied = innolab("size", "--defaults-file", str(options), "--seconds", "5")
         idle = innolab(*_size(server, seconds=5))
+        with Visit(Target(str(server.socket), user="root")) as visit:
+            visit.answer_within(1)
+            with pytest.raises(InnolabError, match="silent for too long"):
+                visit.rows("SELECT SLEEP(20)")
         for size, said in (
             ("20M", "is what there is"), ("5M", "at most one step"), ("900G", "does not fit"),
         ):  # fmt: skip

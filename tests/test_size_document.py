@@ -1,5 +1,6 @@
 """What `innolab size` offers to buy, and what it calls a server: from numbers made by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from innolab.analysis.pace import Pace
 from innolab.analysis.pool_sizes import Curve, List, Point
 from innolab.analysis.stats import Interval
-from innolab.cli import size_document
+from innolab.base.errors import InnolabError
+from innolab.cli import size, size_document
 from innolab.mysql.visit import Facts
-from innolab.run.own_server import Sized
+from innolab.run.own_server import Row, Sized
 from innolab.storage.profiles import profiles
 
 GB = 10**9
@@ -30,7 +32,8 @@ def _sized(data_gb: float, comment: str = "", per_s: float = 1000.0) -> Sized:
     curve = _Known([now], List(20 * GB / PAGE), [], by_promotions=True)
     pace = Pace(8, per_s, 4.0, 0.9 * 8 / per_s)
     facts = Facts("9.7.0", comment, {}, ())
-    return Sized(facts, round(data_gb * GB), 20 * GB, [now], 0.92, pace, curve, [])
+    row = Row(8 * GB, Interval(4.0, 4.0, 4.0, 1), None, is_measured=True)
+    return Sized(facts, round(data_gb * GB), 20 * GB, [now], 0.92, pace, curve, [row])
 
 
 def _offered(found: Sized) -> dict[str, Any]:
@@ -65,3 +68,11 @@ def test_a_device_that_is_slower_is_not_called_faster() -> None:
 def test_a_server_is_called_what_it_is() -> None:
     assert size_document.summary(_sized(20))[0].startswith("MySQL 9.7.0: ")
     assert size_document.summary(_sized(20, "MariaDB Server"))[0].startswith("MariaDB 9.7.0: ")
+
+
+def test_a_page_that_cannot_be_written_is_said_in_words_of_its_own() -> None:
+    """And after all else was printed: it is no report, whose folder could be named."""
+    with pytest.raises(InnolabError, match="is printed above") as caught:
+        size._write(Path("/proc/none/size.html"), _sized(20), [])
+    assert "INNOLAB" not in str(caught.value)
+    assert caught.value.exit_status == 1
