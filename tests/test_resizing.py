@@ -4,6 +4,7 @@ The same on real servers: test_size.py.
 """
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -190,8 +191,12 @@ def test_a_connection_is_left_where_it_may_be_broken(
 
 
 def test_setting_back_waits_for_a_resize_to_end(clock: _Clock) -> None:
+    """For minutes, in which the process beside us is to hear that we live."""
     server = _Server(clock, NOW, "Withdrawing blocks to be shrunken.")
-    assert not resizing.set_back(_To(server), NOW)
+    heard = [clock.now_s]
+    assert not resizing.set_back(_To(server), NOW, heed=lambda: heard.append(clock.now_s))
+    assert max(after - before for before, after in itertools.pairwise(heard)) < 10
+    assert heard[-1] - heard[0] > 800
     server.says = FAILED
     assert resizing.set_back(_To(server), NOW)
     assert not [one for one in server.asked if one.startswith("SET")]

@@ -129,7 +129,9 @@ def standby(target: Target) -> Any:
     return connection
 
 
-def set_back(target: Target, size_bytes: int, connection: Any = None) -> bool:
+def set_back(
+    target: Target, size_bytes: int, connection: Any = None, heed: Callable[[], object] = bool
+) -> bool:
     """Make a pool as large as it was, whatever it does now; return whether it is.
 
     A server that is resizing refuses another size until it has ended, so this tries again, on new
@@ -138,12 +140,14 @@ def set_back(target: Target, size_bytes: int, connection: Any = None) -> bool:
     Parameters
     ----------
     connection : the first to try; it is closed at the end
+    heed : is called before each attempt
     """
     began = there = time.monotonic()
     is_back = False
     while not is_back and (now_s := time.monotonic()) < began + _BACK_LIMIT_S:
         if now_s > there + _GONE_LIMIT_S:
             break
+        heed()
         try:
             connection = connection or target.connect_anew()
             is_back = _is_back(connection, size_bytes)
@@ -199,11 +203,15 @@ def guarded(target: Target, size_bytes: int) -> Iterator[Callable[[], bool]]:
     """
     connection = standby(target)
     with _beside(target, size_bytes) as beside:
+
+        def is_guarded() -> bool:
+            return _tell(beside, ALIVE)
+
         try:
-            yield lambda: _tell(beside, ALIVE)
+            yield is_guarded
         finally:
             with _undisturbed():
-                is_back = set_back(target, size_bytes, connection)
+                is_back = set_back(target, size_bytes, connection, is_guarded)
                 _tell(beside, DONE if is_back else FAILED)
                 # It tries once more, and says by its exit status what came of it.
                 is_back = is_back or beside.wait() == 0

@@ -142,7 +142,8 @@ def climb(
     with resizing.guarded(visit.target, now_bytes) as is_guarded:
         for size in sizes:
             # Down from the present size, never from a larger one: that would be a longer step.
-            if rungs and size < now_bytes and not resizing.set_back(visit.target, now_bytes):
+            is_down = bool(rungs) and size < now_bytes
+            if is_down and not resizing.set_back(visit.target, now_bytes, heed=is_guarded):
                 break
             say(f"a pool of {bytes_text(size)}")
             more = size - (rungs[-1].size_bytes if rungs else now_bytes)
