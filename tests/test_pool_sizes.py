@@ -129,6 +129,17 @@ def test_two_sizes_narrow_the_interval() -> None:
     assert two.low <= _simulated("zipf", 0.8)[0] * 20 <= two.high
 
 
+@pytest.mark.parametrize("changes", [{"reads": 0.0}, {"pages": 1.1 * PAGES}])
+def test_a_size_that_says_nothing_leaves_the_curve_of_the_others(changes: dict[str, float]) -> None:
+    """A larger pool of all data reads nothing, and no law is behind that."""
+    now, useless = _point("zipf", 0.45), _point("zipf", 0.65, **changes)
+    alone, both = (pool_sizes.fitted(points, LIST) for points in ([now], [now, useless]))
+    assert both.by_promotions
+    assert both.reads(0.8 * PAGES) == alone.reads(0.8 * PAGES)
+    assert not pool_sizes.is_usable(useless, LIST)
+    assert pool_sizes.is_usable(_point("zipf", 0.65), LIST)
+
+
 @pytest.mark.parametrize("changes", [{"promoted": 3.0}, {"promoted": math.nan}, {"seconds": 1e-3}])
 def test_without_promotions_the_interval_is_wide_and_holds_the_truth(
     changes: dict[str, float],
@@ -180,21 +191,34 @@ def _pace(reads: float, *, queued: bool) -> tuple[Pace, float]:
     return Pace(threads, now, reads, threads / now - rest_s), rate(reads / 2)
 
 
+def _at(pace: Pace, reads: float, read_per_s: float | None = None) -> Interval:
+    found = pace.at(Interval(reads, reads, reads, 1), read_per_s)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("queued", [False, True])
 @pytest.mark.parametrize("reads", [0.5, 2.0, 10.0])
 def test_throughput_lies_between_both_answers(queued: bool, reads: float) -> None:
     pace, truth = _pace(reads, queued=queued)
-    now = pace.at(Interval(reads, reads, reads, 1))
+    now = _at(pace, reads)
     assert now.estimate == pytest.approx(pace.statements_per_s, rel=1e-6)
-    found = pace.at(Interval(reads / 2, reads / 2, reads / 2, 1))
+    found = _at(pace, reads / 2)
     assert 0.97 * found.low <= truth <= 1.03 * found.high
     assert found.estimate > now.estimate
 
 
 def test_throughput_ends_where_processors_do() -> None:
     pace = Pace(16, 1000.0, 2.0, 0.014, 2, 0.0005)
-    assert pace.at(Interval(0, 0, 0, 1)).high <= 2 / (0.0005 - 2 * 80e-6) * math.exp(0.1) * 1.001
-    assert pace.at(Interval(2, 2, 2, 1), 1e6).estimate > 1000
+    assert _at(pace, 0).high <= 2 / (0.0005 - 2 * 80e-6) * math.exp(0.1) * 1.001
+    assert _at(pace, 2, 1e6).estimate > 1000
+
+
+def test_throughput_is_not_known_where_nothing_bounds_it() -> None:
+    """Where reads are all that statements wait for, without any they take no time at all."""
+    pace = Pace(8, 1000.0, 2.0, 0.009)
+    assert pace.at(Interval(0, 0, 0, 1)) is None
+    assert _at(pace, 2).estimate == pytest.approx(1000)
 
 
 def test_offers_cost_what_is_added() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from conftest import BIN, Innolab
 
+from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.loads import oltp, sysbench
@@ -23,12 +24,14 @@ from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Dataset
 from innolab.mysql.server import Server, ServerError
+from innolab.mysql.target import Target
+from innolab.mysql.visit import Visit
 
 pytestmark = pytest.mark.integration
 
 ROWS, MIB = 200_000, 2**20
 NOW, LARGER, SMALLER = 20 * MIB, 30 * MIB, 15 * MIB
-SECONDS = 8
+SECONDS = 7
 # Transactions a second that leave a server time to give up pages: one that always has a client at
 # work tries those in use again and again, for minutes.
 EASY = 50
@@ -135,8 +138,7 @@ def test_one_size_says_what_another_reads(any_build: Build, innolab: Innolab, fo
     found = predicted["reads_a_statement"]
     assert found["estimate"] == pytest.approx(reads, rel=0.25)
     assert 0.9 * found["low"] <= reads <= 1.1 * found["high"]
-    assert 0.6 * predicted["statements_per_s"]["low"] <= per_s
-    assert per_s <= 1.6 * predicted["statements_per_s"]["high"]
+    assert body["statements_per_s"] < predicted["statements_per_s"]["estimate"] < 3 * per_s
     text = page.read_text()
     assert "<svg" in text
     assert "modelled" in text
@@ -163,7 +165,7 @@ def _measured(build: Build, folder: Path, pool: int) -> tuple[float, float]:
     with _running(build, folder, pool) as server, _loaded(server, 200):
         first = server.status()
         began = time.monotonic()
-        time.sleep(6)
+        time.sleep(5)
         last, seconds = server.status(), time.monotonic() - began
     reads, asked = (int(last[n]) - int(first[n]) for n in ("Innodb_pages_read", "Questions"))
     return reads / asked, asked / seconds
@@ -197,6 +199,8 @@ def test_the_pool_comes_back_however_innolab_ends(
         ) as process:
             _wait_until(lambda: _pool(server) == LARGER or process.poll() is not None, 60)
             assert process.poll() is None, process.communicate()
+            guard = _guards(process.pid)
+            assert len(guard) == 1
             process.send_signal(number)
             process.wait(300)
             _wait_until(lambda: _pool(server) == NOW, 300)
@@ -208,10 +212,16 @@ def test_the_pool_comes_back_however_innolab_ends(
         assert "innolab has died. The pool is 20 MiB again." in said
     else:
         assert process.returncode == 1
-        assert "Interrupted. The pool is as it was" in said
+        assert "Interrupted. The pool has the size that it had." in said
+        assert "has died" not in said
     assert "Traceback" not in said
-    guards = subprocess.run(["pgrep", "-f", "innolab.mysql.guard"], capture_output=True, text=True)
-    assert not guards.stdout.strip()
+    _wait_until(lambda: not Path(f"/proc/{guard[0]}").exists(), 10)
+
+
+def _guards(parent: int) -> list[int]:
+    """Return the processes that watch over an innolab; other sessions have their own."""
+    words = ["pgrep", "--parent", str(parent), "--full", "innolab.mysql.guard"]
+    return [int(pid) for pid in subprocess.run(words, stdout=subprocess.PIPE).stdout.split()]
 
 
 def _wait_until(holds: Any, limit_s: float) -> None:
@@ -241,6 +251,10 @@ def test_what_a_server_does_not_allow_is_one_paragraph(
         options.write_text(f"[client]\nsocket={server.socket}\nuser=reader\npassword=wrong-one\n")
         denied = innolab("size", "--defaults-file", str(options), "--seconds", "5")
         idle = innolab(*_size(server, seconds=5))
+        with Visit(Target(str(server.socket), user="root")) as visit:
+            visit.answer_within(1)
+            with pytest.raises(InnolabError, match="silent for too long"):
+                visit.rows("SELECT SLEEP(20)")
         for size, said in (
             ("20M", "is what there is"), ("5M", "at most one step"), ("900G", "does not fit"),
         ):  # fmt: skip
@@ -295,6 +309,7 @@ _BAD = {
     "device": (("--price-device", "tape=3"), "no device with its price"),
     "price": (("--price-memory-gb", "-1"), "no amount of money"),
     "page": (("--html", "/no/such/page.html"), "There is no folder"),
+    "page's folder": (("--html", "/tmp"), "/tmp is a folder"),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from innolab.base.errors import InputError
+from innolab.hosts import observe
 from innolab.mysql.target import Target
 from innolab.mysql.visit import Facts, Stretch, Table, Visit
 from innolab.run import ladder, stretches
@@ -30,8 +31,12 @@ def _stretch(
     used: Mapping[tuple[str, str | None], tuple[int, int]] | None = None,
     free: float = 0.0,
     later: float = 1.0,
+    first: float = 1.0,
 ) -> Stretch:
-    """Return twelve seconds of 100 statements that read 50 pages each, `later` times as many."""
+    """Return twelve seconds of 100 statements that read 50 pages each.
+
+    `first` times as many in the first half, `later` times in the other.
+    """
     samples, reads = [], 0.0
     for second in range(13):
         samples.append(
@@ -43,9 +48,9 @@ def _stretch(
                 "Innodb_buffer_pool_pages_free": free, "Innodb_buffer_pool_pages_total": 1000.0,
             }
         )  # fmt: skip
-        reads += 5000.0 * (later if second >= 6 else 1.0)
+        reads += 5000.0 * (later if second >= 6 else first)
     orders = {("shop.orders", "PRIMARY"): (10, 0)}
-    return Stretch(samples, 700.0, 50.0, 3.0, orders if used is None else used)
+    return Stretch(samples, 700.0, 3.0, orders if used is None else used)
 
 
 def test_a_stretch_becomes_a_point() -> None:
@@ -55,7 +60,7 @@ def test_a_stretch_becomes_a_point() -> None:
     assert found.promoted == 700
     assert found.spread == 0
     assert stretches.rate_spread(_stretch()) == pytest.approx(0)
-    silent = Stretch(_stretch().samples, math.nan, math.nan, math.nan, {})
+    silent = Stretch(_stretch().samples, math.nan, math.nan, {})
     assert stretches.point(silent, 512 * MIB).promoted is None
 
 
@@ -94,6 +99,25 @@ def test_what_makes_numbers_doubtful_is_said() -> None:
     assert "256 MiB was left at once: a question" in _doubts(_facts(), _stretch(), left)
     filling = Rung(1024 * MIB, _stretch(free=300), 0.1)
     assert "1 GiB had not filled" in _doubts(_facts(), _stretch(), filling)
+    assert "1 GiB was not tried" in _doubts(_facts(), _stretch(), Rung(1024 * MIB, None, 0.0))
+
+
+def test_a_change_from_nothing_is_no_percentage() -> None:
+    """Of few reads it is chance, and of none in one half no number."""
+    assert "went from or to none" in _doubts(_facts(), _stretch(first=0.0))
+    assert _doubts(_facts(), _stretch(first=0.0, later=0.001)) == ""
+
+
+def test_only_rungs_as_wanted_are_taken() -> None:
+    there = Rung(1024 * MIB, _stretch(), 0.1)
+    assert stretches.point_of(there) == stretches.point(_stretch(), 1024 * MIB)
+    for left in (
+        Rung(1024 * MIB, _stretch(), 0.1, "had not levelled off"),
+        Rung(1024 * MIB, _stretch(free=300), 0.1),
+        Rung(1024 * MIB, None, 0.1, "a stall"),
+    ):
+        assert stretches.point_of(left) is None
+        assert "taken" in _doubts(_facts(), _stretch(), left)
 
 
 class _Silent(Visit):
@@ -115,9 +139,17 @@ def test_a_server_that_is_too_old_or_has_no_innodb_is_refused() -> None:
     assert _Silent({"version": "5.6.24", **_POOL}).facts().release == (5, 6, 24)
 
 
-def test_steps_are_what_the_server_rounds_to_larger_ones_first() -> None:
+def _with_memory(monkeypatch: pytest.MonkeyPatch, available: int, total: int) -> None:
+    memory = {"available": available * MIB, "total": total * MIB}
+    monkeypatch.setattr(observe, "memory_bytes", lambda _: memory)
+
+
+def test_steps_are_what_the_server_rounds_to_larger_ones_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _with_memory(monkeypatch, 4000, 8000)
     wanted = [300 * MIB, 600 * MIB, 1000 * MIB]
-    assert ladder.planned(_facts(), wanted, is_local=False) == [
+    assert ladder.planned(_facts(), wanted, is_local=True) == [
         640 * MIB, 1024 * MIB, 384 * MIB,
     ]  # fmt: skip
     assert ladder.planned(_facts("5.6.24"), [], is_local=False) == []
@@ -139,6 +171,18 @@ def test_steps_that_cannot_be_are_refused(facts: Facts, wanted: list[int], said:
         ladder.planned(facts, [size * MIB for size in wanted], is_local=False)
 
 
-def test_memory_that_the_host_has_not_is_refused() -> None:
+def test_memory_that_the_host_has_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="does not fit this host"):
         ladder.planned(_facts(), [900_000 * MIB], is_local=True)
+    # 512 MiB more take 563, and a tenth of 8000 stays.
+    _with_memory(monkeypatch, 1350, 8000)
+    with pytest.raises(InputError, match="does not fit this host"):
+        ladder.planned(_facts(), [1024 * MIB], is_local=True)
+    _with_memory(monkeypatch, 1370, 8000)
+    assert ladder.planned(_facts(), [1024 * MIB], is_local=True) == [1024 * MIB]
+
+
+def test_memory_of_another_host_is_not_known() -> None:
+    with pytest.raises(InputError, match="only where the server is asked by its socket"):
+        ladder.planned(_facts(), [1024 * MIB], is_local=False)
+    assert ladder.planned(_facts(), [384 * MIB], is_local=False) == [384 * MIB]

@@ -13,6 +13,7 @@ young part's end becomes old.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ OLD_RATIO = 3 / 8
 # Logarithms of times: nothing that matters lies beyond, and exp must not overflow.
 _LOG_MOST = 40.0
 _TOLERANCE = 1e-6
+# Old and young pages over all pages, and misses and promotions an access.
+_Flows = tuple[float, float, float, float]
 _STARTS = ((0.5, 0.6), (0.2, 1.5), (1.5, 0.2), (0.05, 3.0), (3.0, 0.05))
 
 
@@ -98,20 +101,39 @@ def steady(
         Where x_ratio is not above 0, or the list has no steady state: if pages leave the old part
         before a hit may move them, the young part never changes, and what it holds is chance.
     """
-    from scipy.optimize import root
-
     if not x_ratio > 0:
         raise ValueError(f"a pool cannot be {x_ratio} of the data")
     if x_ratio >= 1:
         return Steady(0.0, 0.0)
     stay, lru_misses = least_recently_used(law, x_ratio)
-    wanted = np.log([old_ratio * x_ratio, (1 - old_ratio) * x_ratio])
-    quarter = (1 - old_ratio) * x_ratio / 4
+    old, young = old_ratio * x_ratio, (1 - old_ratio) * x_ratio
 
-    def flows(logs: np.ndarray) -> tuple[float, float, float, float]:
+    def flows(logs: np.ndarray) -> _Flows:
         old_s, young_s, misses = np.exp(np.clip(logs, -_LOG_MOST, _LOG_MOST))
         held = min(blocked + blocked_misses / misses, old_s)
-        return _flows(law, old_s, young_s, quarter / misses, held)
+        return _flows(law, old_s, young_s, young / 4 / misses, held)
+
+    starts = [
+        np.log([old_part * stay, young_part * stay, max(lru_misses, 1e-12)])
+        for old_part, young_part in _STARTS
+    ]
+    found = _solved(flows, np.log([old, young]), starts)
+    if found is None:
+        raise ValueError(f"the list has no steady state at {x_ratio:g} of the data")
+    return found
+
+
+def _solved(
+    flows: Callable[[np.ndarray], _Flows], wanted: np.ndarray, starts: Sequence[np.ndarray]
+) -> Steady | None:
+    """Return what a list does whose parts are as long as wanted; None where no search ends.
+
+    Parameters
+    ----------
+    flows : of the logarithms of the times in both parts and of misses
+    wanted : array of float, shape (2,), the logarithms of the old and the young pages
+    """
+    from scipy.optimize import root
 
     def residuals(logs: np.ndarray) -> np.ndarray:
         old, young, misses, _ = flows(logs)
@@ -120,18 +142,15 @@ def steady(
 
     # A search may pass through times at which no page stays anywhere; it does not end there.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for old_part, young_part in _STARTS:
-            start = np.log([old_part * stay, young_part * stay, max(lru_misses, 1e-12)])
+        for start in starts:
             found = root(residuals, start, method="hybr")
             if np.abs(residuals(found.x)).max() < _TOLERANCE:
                 _, _, misses, promoted = flows(found.x)
                 return Steady(misses, promoted)
-    raise ValueError(f"the list has no steady state at {x_ratio:g} of the data")
+    return None
 
 
-def _flows(
-    law: Law, old_s: float, young_s: float, quarter_s: float, held_s: float
-) -> tuple[float, float, float, float]:
+def _flows(law: Law, old_s: float, young_s: float, quarter_s: float, held_s: float) -> _Flows:
     """Return the old and the young pages over all pages, and misses and promotions an access.
 
     Each class is a renewal process over the states out, entered, young and demoted. All weights

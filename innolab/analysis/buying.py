@@ -24,6 +24,15 @@ class Offer(NamedTuple):
     price: float
 
 
+def pieces(capacity_bytes: int | None, data_gb: float) -> int:
+    """Return how many of a device hold the data; one of a device whose size is not its own.
+
+    >>> pieces(160 * 10**9, 500.0), pieces(None, 500.0)
+    (4, 1)
+    """
+    return 1 if capacity_bytes is None else max(1, math.ceil(data_gb * 1e9 / capacity_bytes))
+
+
 def offers(
     have_gb: float,
     data_gb: float,
@@ -31,6 +40,7 @@ def offers(
     faster: Sequence[tuple[int, str]],
     price_memory_gb: float | None,
     price_devices: Mapping[str, float],
+    named: str = "a faster device",
 ) -> list[Offer]:
     """Return what there is, more memory, faster devices, and both.
 
@@ -40,6 +50,7 @@ def offers(
     faster : devices that are faster, with how many of each hold the data
     price_memory_gb : of 1e9 bytes; None where it is not known
     price_devices : by name, of one each
+    named : what a device of `faster` is called, where it may be slower
 
     >>> [offer.price for offer in offers(32.0, 100.0, "disk", [], 5.0, {})]
     [0.0, 160.0, 340.0]
@@ -53,7 +64,7 @@ def offers(
         (f"what there is: {have_gb:g} GB of memory, {device}", have_gb, 0, device),
         (f"twice the memory: {twice:g} GB", twice, 0, device),
         (f"memory for all data: {whole:g} GB", whole, 0, device),
-        *((f"a faster device: {n} x {name}", have_gb, n, name) for n, name in faster),
+        *((f"{named}: {n} x {name}", have_gb, n, name) for n, name in faster),
         *((f"both: {twice:g} GB and {n} x {name}", twice, n, name) for n, name in faster),
     ]
     return [

@@ -53,16 +53,23 @@ class Pace:
         """Return the clients as a whole number, not fewer than statements in progress need."""
         return max(1, round(self.clients))
 
-    def at(self, reads: Interval, read_per_s: float | None = None) -> Interval:
-        """Return the statements a second if each read so many pages.
+    def at(self, reads: Interval, read_per_s: float | None = None) -> Interval | None:
+        """Return the statements a second if each read so many pages; None where nothing bounds it.
 
-        The interval spans both answers, what processors a read may cost, and that of `reads`.
+        That is so where reads are all that a statement is known to wait for. The interval spans
+        both answers, what processors a read may cost, and that of `reads`.
 
         Parameters
         ----------
         read_per_s : of another device that the data lie on, one that serves one read at a time;
             None for the one that there is
         """
+        try:
+            return self._spanned(reads, read_per_s)
+        except ValueError:
+            return None
+
+    def _spanned(self, reads: Interval, read_per_s: float | None) -> Interval:
         many = [value for value in (reads.low, reads.high) if math.isfinite(value)]
         ends = [
             self._at(pages, queued, miss_cpu_s, read_per_s)

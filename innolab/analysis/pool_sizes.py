@@ -149,7 +149,7 @@ def fitted(points: Sequence[Point], of: List) -> Curve:
 
     Parameters
     ----------
-    points : the present size first; several narrow the curve
+    points : the present size first; others narrow the curve where they are usable
 
     Raises
     ------
@@ -161,6 +161,7 @@ def fitted(points: Sequence[Point], of: List) -> Curve:
         raise ValueError(f"{now.reads:.0f} pages read are too few to say anything")
     if now.pages >= of.data_pages:
         raise ValueError("the pool is larger than the data that are asked for")
+    points = [now, *(point for point in points[1:] if is_usable(point, of))]
     by_promotions = all(_promotes(point, of) for point in points)
     guesses = list(_guesses(points, of, by_promotions))
     most = max((guess.weight for guess in guesses), default=0.0)
@@ -168,6 +169,11 @@ def fitted(points: Sequence[Point], of: List) -> Curve:
     if not kept:
         raise ValueError("no law of access that is known here gives these numbers")
     return Curve(points, of, kept, by_promotions)
+
+
+def is_usable(point: Point, of: List) -> bool:
+    """Return whether a measured size says something of others: no law is behind one of no reads."""
+    return point.reads >= LEAST_EVENTS and 0 < point.pages < of.data_pages
 
 
 def _promotes(point: Point, of: List) -> bool:

@@ -1,15 +1,23 @@
 """The verb that sizes the buffer pool of a server that runs."""
 
 import math
+import os
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from innolab.cli.size_document import SizeOffer
+    from innolab.mysql.target import Target
+    from innolab.run.own_server import Asked, Sized
 
 _SIZE = re.compile(r"(?P<number>\d+(?:[.]\d+)?)(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -56,39 +64,77 @@ def size(
         raise InputError(f"--seconds is {seconds:g}; it is {_SECONDS[0]:g} to {_SECONDS[1]:g}.")
     sizes, rungs = ([_bytes(one) for one in given or []] for given in (at, resize))
     prices = _prices(price_memory_gb, price_device or [])
-    if html is not None and not html.absolute().parent.is_dir():
-        raise InputError(f"There is no folder {html.absolute().parent} to write {html.name} in.")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)
+    _require_place(html)
 
     from innolab.cli import size_document
     from innolab.mysql.target import Target
-    from innolab.run import own_server
-    from innolab.run.progress import Shown
+    from innolab.run.own_server import Asked
 
-    target = Target(socket, defaults_file, user)
-    with Shown() as progress:
-        asked = own_server.Asked(seconds, sizes, rungs)
-        found = own_server.size(target, asked, progress.mark)
-    offers = size_document.offers(found, price_memory_gb, prices)
-    if html is not None:
-        from innolab.report import size_page
-
-        size_page.write(
-            html.absolute(), *size_document.places(found), size_document.values(found, offers)
-        )
-    if as_json:
-        print(size_document.document(found, offers).model_dump_json(indent=1))
-    else:
-        print("\n".join(size_document.lines(found, offers)))
+    with _endable(is_changing=bool(rungs)):
+        found = _watched(Target(socket, defaults_file, user), Asked(seconds, sizes, rungs))
+        offers = size_document.offers(found, price_memory_gb, prices)
+        if as_json:
+            print(size_document.document(found, offers).model_dump_json(indent=1), flush=True)
+        else:
+            print("\n".join(size_document.lines(found, offers)), flush=True)
+        if html is not None:
+            _write(html.absolute(), found, offers)
 
 
-class _InterruptedError(InnolabError):
-    """Asked to end."""
+class _EndedError(BaseException):
+    """Asked to end. No Exception: nobody who is patient with a server may be so with this."""
 
 
 def _end(_number: int, _frame: object) -> None:
-    raise _InterruptedError("Interrupted. The pool is as it was, and nothing was written.")
+    raise _EndedError
+
+
+@contextmanager
+def _endable(*, is_changing: bool) -> Iterator[None]:
+    """Run the block, which signals end once the pool is back."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
+    try:
+        yield
+    except _EndedError:
+        # A pool that could not be set back is another error, which says so.
+        back = " The pool has the size that it had." if is_changing else ""
+        raise InnolabError(f"Interrupted.{back}") from None
+
+
+def _watched(target: "Target", asked: "Asked") -> "Sized":
+    from innolab.run import own_server
+    from innolab.run.progress import Shown
+
+    with Shown() as progress:
+        return own_server.size(target, asked, progress.mark)
+
+
+def _write(html: Path, found: "Sized", offers: "list[SizeOffer]") -> None:
+    """Write the page; what it shows has been printed, so that a full disk loses nothing."""
+    from innolab.cli import size_document
+    from innolab.report import size_page
+
+    try:
+        size_page.write(html, *size_document.places(found), size_document.values(found, offers))
+    except InputError:
+        raise InnolabError(
+            f"{html} could not be written; what it would show is printed above. Give --html a path "
+            "on a disk with room, in a folder that you may write in."
+        ) from None
+
+
+def _require_place(html: Path | None) -> None:
+    """Raise InputError where a page cannot be written, before a server is watched for it."""
+    if html is None:
+        return
+    folder = html.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder} to write {html.name} in.")
+    if html.is_dir():
+        raise InputError(f"{html} is a folder. Give --html the path of a page, as size.html.")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"You may not write in {folder}. Give --html a path where you may.")
 
 
 def _require_readable(login_path: str | None) -> None:

@@ -114,9 +114,14 @@ def offers(
     now = found.points[0]
     whole_gb = found.curve.of.data_pages * now.pool_bytes / now.pages / 1e9
     have_gb = round(now.pool_bytes / 1e9, 3)
+    # A device holds all tables, also those that nobody asked for.
+    held_gb = max(found.data_bytes / 1e9, whole_gb)
+    sold = [
+        (buying.pieces(profiles()[name].capacity_bytes, held_gb), name) for name in price_devices
+    ]
     ways = buying.offers(
-        have_gb, round(whole_gb, 3), "the device that there is",
-        [(1, name) for name in price_devices], price_memory_gb, price_devices,
+        have_gb, round(whole_gb, 3), "the device that there is", sold, price_memory_gb,
+        price_devices, named="another device",
     )  # fmt: skip
     listed = []
     per_s = now.statements / now.seconds
@@ -124,8 +129,8 @@ def offers(
         rate: Interval | None = None
         modelled = found.at(way.memory_gb * 1e9)
         if modelled and found.pace:
-            speed = profiles()[way.device].pages_per_s("read") if way.pieces else None
-            rate = found.pace.at(modelled[0], speed)
+            each = profiles()[way.device].pages_per_s("read") if way.pieces else 0.0
+            rate = found.pace.at(modelled[0], way.pieces * each or None)
         gain = None
         if rate:
             gain = Interval(rate.estimate / per_s, rate.low / per_s, rate.high / per_s, rate.n)
@@ -145,9 +150,10 @@ def summary(found: Sized) -> list[str]:
     now = found.points[0]
     per_s = now.statements / now.seconds
     asked_per_s, read_per_s = now.requests / now.seconds, now.reads / now.seconds
+    maker = "MariaDB" if found.facts.is_mariadb else "MySQL"
     clients = f" from {number(found.pace.clients)} clients" if found.pace else ""
     return [
-        f"MySQL {found.facts.version}: a pool of {bytes_text(found.now_bytes)}, "
+        f"{maker} {found.facts.version}: a pool of {bytes_text(found.now_bytes)}, "
         f"{bytes_text(found.data_bytes)} of data, {bytes_text(found.asked_bytes)} of them in "
         "tables that were asked for.",
         f"Measured over {now.seconds:.0f} s: {number(per_s)} statements/s{clients}; "

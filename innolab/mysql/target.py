@@ -1,15 +1,20 @@
 """A server that somebody else runs: how it is reached, and what its refusals mean."""
 
+import configparser
 import getpass
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mysql.connector import Error, connect, errorcode
+from mysql.connector.errors import ReadTimeoutError, WriteTimeoutError
 
 from innolab.base.errors import InnolabError, InputError
 
-_WAIT_S = 10
+# How long to wait for a connection, and for an answer: a server that hangs sends neither.
+_WAIT_S, _ANSWER_S = 10, 30
+# The numbers of errors that clients themselves find, as MySQL has them; all others are answers.
+_CLIENTS_OWN = range(2000, 3000)
 # Of option files those that the command-line client reads too.
 _GROUPS = ["client", "mysql"]
 _DENIED = {
@@ -46,8 +51,12 @@ class Target:
             if path is not None and not Path(path).exists():
                 raise InputError(f"There is no {path}. Nothing was asked of any server.")
 
-    def connect(self) -> Any:
+    def connect(self, answer_s: int = _ANSWER_S) -> Any:
         """Return a connection, autocommit.
+
+        Parameters
+        ----------
+        answer_s : how long to wait for an answer
 
         Raises
         ------
@@ -55,7 +64,13 @@ class Target:
             Where the server cannot be reached or does not let the user in.
         """
         try:
-            return self.connect_anew()
+            return self.connect_anew(answer_s)
+        except (configparser.Error, UnicodeError):
+            # Its words quote the line, in which a password may stand.
+            raise InputError(
+                f"{self.defaults_file} is no option file: its lines, NAME=VALUE, stand below "
+                "[client]. Nothing was asked of any server."
+            ) from None
         except (Error, ValueError, AttributeError, OSError) as error:
             where = self.socket or f"as {self.defaults_file} says"
             denied = getattr(error, "errno", None) == errorcode.ER_ACCESS_DENIED_ERROR
@@ -69,7 +84,7 @@ class Target:
                 "changed."
             ) from None
 
-    def connect_anew(self) -> Any:
+    def connect_anew(self, answer_s: int = _ANSWER_S) -> Any:
         """Return a connection; raises as the connector does.
 
         The collation is named because the connector's own default is unknown to 5.6.
@@ -90,11 +105,20 @@ class Target:
             collation="utf8mb4_general_ci",
             autocommit=True,
             connection_timeout=_WAIT_S,
+            read_timeout=answer_s,
+            write_timeout=answer_s,
         )
 
 
 def _words(error: Exception) -> str:
     return str(getattr(error, "msg", None) or error).rstrip(". ")
+
+
+def is_answer(error: Exception) -> bool:
+    """Return whether an error is what the server said, and no silence or broken connection."""
+    if not isinstance(error, Error) or isinstance(error, ReadTimeoutError | WriteTimeoutError):
+        return False
+    return error.errno > 0 and error.errno not in _CLIENTS_OWN
 
 
 def refusal(error: Error) -> InnolabError:
@@ -103,9 +127,11 @@ def refusal(error: Error) -> InnolabError:
         return InputError(
             f"The server does not let this user read what is needed: {_words(error)}. It takes "
             "GRANT PROCESS ON *.* and GRANT SELECT ON performance_schema.*; to see the sizes of "
-            "tables, any right on them. Nothing was changed."
+            "tables, any right on them."
         )
+    if isinstance(error, ReadTimeoutError | WriteTimeoutError):
+        return InnolabError("The server stopped answering: it was silent for too long.")
     return InnolabError(
-        f"The server stopped answering: {_words(error)}. Nothing that was asked of it changes "
-        "anything; see its error log, and run the same command again."
+        f"The server stopped answering: {_words(error)}. See its error log, and run the same "
+        "command again."
     )

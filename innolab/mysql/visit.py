@@ -17,10 +17,9 @@ from innolab.mysql.target import Target, refusal
 Values = dict[str, float]
 
 _COUNTERS = (
-    "Com_commit", "Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_free",
+    "Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_free",
     "Innodb_buffer_pool_pages_total", "Innodb_buffer_pool_read_ahead",
-    "Innodb_buffer_pool_read_requests", "Innodb_buffer_pool_reads", "Innodb_pages_created",
-    "Innodb_pages_read", "Innodb_pages_written", "Questions", "Threads_running", "Uptime",
+    "Innodb_buffer_pool_read_requests", "Innodb_pages_read", "Questions",
 )  # fmt: skip
 _VARIABLES = (
     "innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_size",
@@ -28,14 +27,10 @@ _VARIABLES = (
     "performance_schema", "information_schema_stats_expiry", "version", "version_comment",
 )  # fmt: skip
 _OURS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
-_PROMOTED = (
-    "SELECT SUM(PAGES_MADE_YOUNG), SUM(PAGES_NOT_MADE_YOUNG) "
-    "FROM information_schema.INNODB_BUFFER_POOL_STATS"
-)
+_PROMOTED = "SELECT SUM(PAGES_MADE_YOUNG) FROM information_schema.INNODB_BUFFER_POOL_STATS"
 # In picoseconds.
 _WAITS = (
-    "SELECT SUM(COUNT_READ), SUM(SUM_TIMER_READ) "
-    "FROM performance_schema.file_summary_by_event_name "
+    "SELECT SUM(SUM_TIMER_READ) FROM performance_schema.file_summary_by_event_name "
     "WHERE EVENT_NAME = 'wait/io/file/innodb/innodb_data_file'"
 )
 _USED = (
@@ -53,6 +48,8 @@ _CLIENTS = (
     "AND PROCESSLIST_ID <> CONNECTION_ID() AND (PROCESSLIST_COMMAND IN ('Query', 'Execute') "
     "OR PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME <= 1)"
 )
+# The sizes of many tables take a server of 5.6 minutes; nothing is changed by then.
+_LONGEST_ANSWER_S = 600
 OLDEST = (5, 6)
 RESIZABLE = (5, 7, 5)
 
@@ -96,15 +93,14 @@ class Stretch:
 
     Attributes
     ----------
-    samples : each with `t_s`, seconds on a monotonic clock, and `clients`, NaN where not known
-    promoted, not_promoted : how often a hit did and did not move an old page to the young part
+    samples : as `Visit.sample` returns them
+    promoted : how often a hit moved an old page to the young part, NaN where not known
     waited_s : that threads waited for reads of data files, NaN where not known
     used : reads and writes of rows by table and index, where they were counted
     """
 
     samples: list[Values]
     promoted: float
-    not_promoted: float
     waited_s: float
     used: Mapping[tuple[str, str | None], tuple[int, int]]
 
@@ -114,9 +110,10 @@ class Visit:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._asked = 0
 
     def __enter__(self) -> "Visit":
-        self._connection = self.target.connect()
+        self._connection = self.target.connect(_LONGEST_ANSWER_S)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,6 +123,10 @@ class Visit:
     def connection(self) -> Any:
         """Return the connection, for statements of those who know what they change."""
         return self._connection
+
+    def answer_within(self, seconds: int) -> None:
+        """Take a server that is silent for longer as one that stopped answering."""
+        self._connection.read_timeout = self._connection.write_timeout = seconds
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement.
@@ -137,6 +138,7 @@ class Visit:
         InnolabError
             Where the server is gone.
         """
+        self._asked += 1
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(sql)
@@ -190,30 +192,38 @@ class Visit:
             if heed:
                 heed(samples[-1])
         after, used_after = self._sums(), self._used()
-        promoted, not_promoted, _, waited_ps = (b - a for a, b in zip(before, after, strict=True))
+        promoted, waited_ps = (b - a for a, b in zip(before, after, strict=True))
         counted = {
             key: (read - used.get(key, (0, 0))[0], written - used.get(key, (0, 0))[1])
             for key, (read, written) in used_after.items()
         }
         return Stretch(
-            samples, promoted, not_promoted, waited_ps / 1e12,
+            samples, promoted, waited_ps / 1e12,
             {key: both for key, both in counted.items() if any(both)},
         )  # fmt: skip
 
     def sample(self) -> Values:
-        """Return the counters now, with the time and the clients that work."""
+        """Return the counters now, `Questions` without our own.
+
+        With `t_s`, seconds on a monotonic clock, `took_s`, how long the server took to answer, and
+        `clients` that work.
+        """
+        began = time.monotonic()
         values = {str(name): float(value) for name, value in self._shown("STATUS", _COUNTERS)}
+        # On a server with few statements ours would be the most, and hide that it has stalled.
+        values["Questions"] -= self._asked
         [(clients,)] = self.rows(_CLIENTS)
-        return {**values, "clients": float(clients), "t_s": time.monotonic()}
+        now_s = time.monotonic()
+        return {**values, "clients": float(clients), "t_s": now_s, "took_s": now_s - began}
 
     def _shown(self, what: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
         listed = ", ".join(f"'{name}'" for name in names)
         return self.rows(f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})")
 
     def _sums(self) -> tuple[float, ...]:
-        [promoted] = self.rows(_PROMOTED)
-        [waits] = self.rows(_WAITS)
-        return tuple(float("nan") if value is None else float(value) for value in promoted + waits)
+        [[promoted], [waited]] = self.rows(_PROMOTED), self.rows(_WAITS)
+        both = promoted + waited
+        return tuple(float("nan") if value is None else float(value) for value in both)
 
     def _used(self) -> dict[tuple[str, str | None], tuple[int, int]]:
         return {

@@ -1,5 +1,6 @@
 """A short ladder of pool sizes on a server that runs, with a stop on the first sign of a stall."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,22 @@ from innolab.mysql.visit import RESIZABLE, Facts, Stretch, Values, Visit
 
 # No step goes further down than this, and of steps down there is one.
 LEAST_STEP = 0.5
-# Signs of a stall: a second with so small a share of the statements of before, or our own question
+# Signs of a stall: a second with so small a share of the statements of before, or our own questions
 # for counters waiting so long. On 9.7 half the pool gave a tenth of the statements for one second.
 _FEWEST, _LONGEST_S = 0.3, 1.0
 _RESIZE_LIMIT_S = 30.0
-# Of memory that is available so much must stay free beside a larger pool.
-_SPARE = 1.1
+# On a server of few statements a second without any is no stall: so many are expected before their
+# number says anything (of 30 by chance, fewer than 9 come once in a million times).
+_EXPECTED = 30
+# While the pool has another size, a server that is silent for so long has stopped answering.
+_ANSWER_S = 10
+# A pool takes more than its size, for what describes its pages; and of all memory of a host so much
+# stays free for all else.
+_OVERHEAD, _KEPT = 1.1, 0.1
 _FREE = 0.02
-_LEVEL = 0.05
+# Reads a statement are level where two parts differ by less than this, or by less than chance does.
+_LEVEL, _BY_CHANCE = 0.05, 2.0
+_SETTLE_LEAST_S = 30.0
 _POLL_S = 0.25
 
 
@@ -35,9 +44,9 @@ class Rung:
     Attributes
     ----------
     size_bytes : the pool's size, as the server rounded it
-    stretch : what was seen there; None where it was left before
+    stretch : what was seen there; None where it was left before, or not tried
     took_s : until the server had resized
-    says : what went otherwise than wanted, empty where nothing did
+    says : what went otherwise than wanted, empty where nothing did, or it was not tried
     """
 
     size_bytes: int
@@ -76,8 +85,8 @@ def planned(facts: Facts, wanted: Sequence[int], *, is_local: bool) -> list[int]
             "changed."
         )
     larger = [size for size in sizes if size > now]
-    if larger and is_local:
-        _require_memory(larger[-1] - now)
+    if larger:
+        _require_memory(larger[-1] - now, is_local=is_local)
     return larger + below
 
 
@@ -95,13 +104,27 @@ def _require_resizable(facts: Facts) -> None:
         )
 
 
-def _require_memory(more_bytes: int) -> None:
-    free = observe.memory_bytes(HERE)["available"]
-    if free < _SPARE * more_bytes:
+def _require_memory(more_bytes: int, *, is_local: bool) -> None:
+    if not is_local:
         raise InputError(
-            f"A pool larger by {bytes_text(more_bytes)} does not fit this host, which has "
-            f"{bytes_text(free)} of memory available. Name a smaller size. Nothing was changed."
+            "A larger pool is tried only where the server is asked by its socket: of another host "
+            "it is not known how much memory it has, and a server that takes more is killed. Run "
+            "this there with --socket. Nothing was changed."
         )
+    if shortage := _shortage(more_bytes):
+        raise InputError(f"{shortage} Name a smaller size. Nothing was changed.")
+
+
+def _shortage(more_bytes: int) -> str:
+    """Return why a larger pool does not fit this host, nothing where it does."""
+    memory = observe.memory_bytes(HERE)
+    if memory["available"] - _OVERHEAD * more_bytes >= _KEPT * memory["total"]:
+        return ""
+    return (
+        f"A pool larger by {bytes_text(more_bytes)} does not fit this host, which has "
+        f"{bytes_text(memory['available'])} of memory available and is to keep {_KEPT:.0%} of "
+        f"{bytes_text(memory['total'])}."
+    )
 
 
 def climb(
@@ -115,54 +138,76 @@ def climb(
     per_s : statements a second before, against which a stall is seen
     """
     rungs: list[Rung] = []
-    with resizing.guarded(visit.target, now_bytes):
+    visit.answer_within(_ANSWER_S)
+    with resizing.guarded(visit.target, now_bytes) as is_guarded:
         for size in sizes:
             # Down from the present size, never from a larger one: that would be a longer step.
-            if rungs and size < now_bytes and not resizing.set_back(visit.target, now_bytes):
+            is_down = bool(rungs) and size < now_bytes
+            if is_down and not resizing.set_back(visit.target, now_bytes, heed=is_guarded):
                 break
             say(f"a pool of {bytes_text(size)}")
-            rungs.append(_rung(visit, size, seconds, per_s))
+            more = size - (rungs[-1].size_bytes if rungs else now_bytes)
+            rungs.append(_rung(visit, size, more, seconds, _Stall(visit, per_s, is_guarded)))
             if rungs[-1].stretch is None:
                 break
         say(f"setting the pool back to {bytes_text(now_bytes)}")
     say(f"the pool is {bytes_text(now_bytes)} again")
-    return rungs
+    return rungs + [Rung(size, None, 0.0) for size in sizes[len(rungs) :]]
 
 
-def _rung(visit: Visit, size: int, seconds: float, per_s: float) -> Rung:
-    stall = _Stall(visit, per_s)
-    took_s = 0.0
+def _rung(visit: Visit, size: int, more_bytes: int, seconds: float, stall: "_Stall") -> Rung:
+    began = time.monotonic()
     try:
-        took_s = _step(visit, size, stall.look)
+        _step(visit, size, more_bytes, stall)
+        took_s = time.monotonic() - began
         has_levelled = _settle(visit, seconds, stall.heed)
         stretch = visit.stretch(seconds, _POLL_S, stall.heed)
-    except StallError as error:
-        return Rung(size, None, took_s, str(error))
-    says = "" if has_levelled else f"had not levelled off {seconds:.0f} s after the change"
+    except InputError:
+        raise
+    except InnolabError as error:
+        # What was measured before is kept: also where the server is silent or refuses this size.
+        return Rung(size, None, time.monotonic() - began, str(error).rstrip("."))
+    says = "" if has_levelled else "had not levelled off"
     return Rung(size, stretch, took_s, says)
 
 
-def _step(visit: Visit, size: int, heed: Callable[[], None]) -> float:
+def _step(visit: Visit, size: int, more_bytes: int, stall: "_Stall") -> None:
+    """Give the pool another size, where nothing speaks against it by now."""
+    if more_bytes > 0 and (shortage := _shortage(more_bytes)):
+        raise StallError(shortage)
+    stall.look()
     resizing.ask(visit, size)
-    took_s = resizing.wait(visit, _RESIZE_LIMIT_S, heed)
-    if took_s is None:
+    said = resizing.wait(visit, _RESIZE_LIMIT_S, stall.look)
+    if said is None:
         raise StallError(
             f"after {_RESIZE_LIMIT_S:.0f} s the server was still giving up pages that are in use"
         )
-    return took_s
+    if resizing.has_failed(said):
+        raise StallError(f"the server could not resize it, and says: {said}")
 
 
 def _settle(visit: Visit, seconds: float, heed: Callable[[Values], None]) -> bool:
     """Wait until reads a statement are the same in two parts of time, and say whether they are."""
-    part_s = max(2.0, seconds / 6)
-    before = None
-    for sample in _every(visit, part_s, seconds, heed):
+    part_s, limit_s = max(2.0, seconds / 6), max(seconds, _SETTLE_LEAST_S)
+    before: tuple[float, float] | None = None
+    for sample in _every(visit, part_s, limit_s, heed):
         free = sample["Innodb_buffer_pool_pages_free"] / sample["Innodb_buffer_pool_pages_total"]
-        now = sample["reads"] / max(sample["statements"], 1)
-        if before is not None and free < _FREE and abs(now - before) <= _LEVEL * before:
+        now = sample["reads"], sample["statements"]
+        if before is not None and free < _FREE and _is_level(before, now):
             return True
         before = now
     return False
+
+
+def _is_level(before: tuple[float, float], now: tuple[float, float]) -> bool:
+    """Return whether two parts agree in reads a statement, each being reads and statements.
+
+    >>> _is_level((1000, 100), (1020, 100)), _is_level((1000, 100), (700, 100))
+    (True, False)
+    """
+    one, other = (reads / max(statements, 1) for reads, statements in (before, now))
+    chance = math.sqrt(1 / max(before[0], 1) + 1 / max(now[0], 1))
+    return abs(other - one) <= max(_LEVEL, _BY_CHANCE * chance) * one
 
 
 def _every(
@@ -182,34 +227,32 @@ def _every(
 
 
 class _Stall:
-    """Looks for signs of a stall in what is sampled anyway."""
+    """Looks for signs of a stall in what is sampled anyway, and gives signs of life."""
 
-    def __init__(self, visit: Visit, per_s: float) -> None:
+    def __init__(self, visit: Visit, per_s: float, is_guarded: Callable[[], bool]) -> None:
         self._visit = visit
         self._per_s = per_s
-        self._asked_s = time.monotonic()
+        self._is_guarded = is_guarded
         self._since: Values | None = None
 
     def look(self) -> None:
         """Take a sample and heed it."""
-        self._asked_s = time.monotonic()
         self.heed(self._visit.sample())
 
     def heed(self, sample: Values) -> None:
         """Raise StallError where a sample shows a sign of a stall."""
-        waited_s = sample["t_s"] - self._asked_s
-        self._asked_s = sample["t_s"]
-        if waited_s > _LONGEST_S + _POLL_S:
-            raise StallError(f"a question for counters waited {waited_s:.2g} s")
-        if self._since is None:
-            self._since = sample
-        passed_s = sample["t_s"] - self._since["t_s"]
-        if passed_s < 1.0:
+        if not self._is_guarded():
+            raise StallError("the process that would set the pool back had ended")
+        if sample["took_s"] > _LONGEST_S:
+            raise StallError(f"questions for counters waited {sample['took_s']:.2g} s")
+        since = self._since = self._since or sample
+        passed_s = sample["t_s"] - since["t_s"]
+        if passed_s < max(1.0, _EXPECTED / self._per_s):
             return
-        per_s = (sample["Questions"] - self._since["Questions"]) / passed_s
         self._since = sample
+        per_s = (sample["Questions"] - since["Questions"]) / passed_s
         if per_s < _FEWEST * self._per_s:
             raise StallError(
-                f"for a second the server answered {per_s:,.0f} statements instead of "
-                f"{self._per_s:,.0f}"
+                f"for {passed_s:.2g} s the server answered {per_s:,.0f} statements a second "
+                f"instead of {self._per_s:,.0f}"
             )

@@ -11,6 +11,7 @@ from innolab.analysis.pace import Pace
 from innolab.analysis.pool_sizes import Curve, List, Point
 from innolab.analysis.stats import Interval
 from innolab.base.errors import InputError
+from innolab.base.units import bytes_text
 from innolab.hosts import observe
 from innolab.hosts.local import HERE
 from innolab.mysql.target import Target
@@ -116,7 +117,7 @@ def size(target: Target, asked: Asked, say: Say) -> Sized:
         sizes = ladder.planned(facts, asked.resize, is_local=is_local)
         say(f"watching for {asked.seconds:.0f} s")
         before = observe.usage(HERE) if is_local else None
-        stretch = visit.stretch(asked.seconds, max(0.5, asked.seconds / stretches.PARTS))
+        stretch = visit.stretch(asked.seconds, stretches.period_s(asked.seconds))
         busy_s = observe.usage(HERE).busy_s - before.busy_s if before else None
         now = stretches.point(stretch, now_bytes)
         _require_work(now)
@@ -148,12 +149,7 @@ def _sized(
         facts.number("innodb_old_blocks_pct", 37) / 100,
         facts.number("innodb_old_blocks_time") / 1000,
     )
-    seen = [
-        (stretches.point(rung.stretch, rung.size_bytes), rung.stretch)
-        for rung in rungs
-        if rung.stretch is not None
-    ]
-    points = [now, *(one for one, there in seen if not stretches.is_filling(there))]
+    points = [now, *filter(None, map(stretches.point_of, rungs))]
     pace = _pace(now, stretch, busy_s, unknown)
     curve = None if stretches.is_filling(stretch) else _curve(points, of, unknown)
     data = sum(table.data_bytes + table.index_bytes for table in facts.tables)
@@ -163,7 +159,7 @@ def _sized(
 
 
 def _curve(points: list[Point], of: List, unknown: list[str]) -> Curve | None:
-    now = points[0]
+    now, *others = points
     if now.reads < pool_sizes.LEAST_EVENTS:
         unknown.append(
             f"Only {now.reads:.0f} pages were read in {now.seconds:.0f} s: what is asked for lies "
@@ -175,6 +171,11 @@ def _curve(points: list[Point], of: List, unknown: list[str]) -> Curve | None:
     except ValueError as error:
         unknown.append(f"There is no curve: {error}.")
         return None
+    if left := [point for point in others if not pool_sizes.is_usable(point, of)]:
+        unknown.append(
+            f"The curve does not follow {', '.join(bytes_text(one.pool_bytes) for one in left)}: "
+            "there a pool reads too little, or holds all data that are asked for."
+        )
     if not curve.by_promotions:
         unknown.append(
             "How steeply reads change with the pool is not known, as hits on the older part of "

@@ -4,15 +4,33 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from innolab.analysis.pool_sizes import Point
+from innolab.analysis.pool_sizes import LEAST_EVENTS, Point
 from innolab.base.units import bytes_text
 from innolab.mysql.visit import Facts, Stretch
 from innolab.run.ladder import Rung
 
 PARTS = 12
+_PERIODS_S = (0.5, 5.0)
 # A pool with more free pages than this has not filled, so nothing was evicted.
 _FREE = 0.05
 _TREND, _SCANS = 0.2, 0.1
+
+
+def period_s(seconds: float) -> float:
+    """Return the time between two samples of a stretch; a server may close what is idle longer.
+
+    >>> period_s(5), period_s(24), period_s(3600)
+    (0.5, 2.0, 5.0)
+    """
+    least, most = _PERIODS_S
+    return min(most, max(least, seconds / PARTS))
+
+
+def point_of(rung: Rung) -> Point | None:
+    """Return a size of a ladder as what the analysis takes; None where it was not as wanted."""
+    if rung.stretch is None or rung.says or is_filling(rung.stretch):
+        return None
+    return point(rung.stretch, rung.size_bytes)
 
 
 def point(stretch: Stretch, pool_bytes: int) -> Point:
@@ -133,29 +151,35 @@ def _of_load(stretch: Stretch, now: Point) -> Iterator[str]:
             f"{ahead / now.reads:.0%} of the pages were read ahead, so tables are scanned. The "
             "model takes access as independent, and says less of a server that scans."
         )
-    if (trend := _trend(stretch)) > _TREND:
+    if now.reads >= LEAST_EVENTS and (trend := _trend(stretch)) > _TREND:
+        changed = f"changed by {trend:.0%}" if math.isfinite(trend) else "went from or to none"
         yield (
-            f"Reads a statement changed by {trend:.0%} within the stretch: the load was not "
-            "steady, or the pool was still learning it. Ask again, or longer with --seconds."
+            f"Reads a statement {changed} within the stretch: the load was not steady, or the pool "
+            "was still learning it. Ask again, or longer with --seconds."
         )
 
 
 def _of_rung(rung: Rung) -> str | None:
     pool = f"The pool of {bytes_text(rung.size_bytes)}"
+    if rung.stretch is None and not rung.says:
+        return f"{pool} was not tried, as the ladder had ended."
     if rung.stretch is None:
         return (
             f"{pool} was left at once: {rung.says}. It was set back, and nothing of it was taken."
         )
     if is_filling(rung.stretch):
         return f"{pool} had not filled, so it is not taken."
-    return f"{pool} {rung.says}." if rung.says else None
+    return f"{pool} {rung.says}, so it is not taken." if rung.says else None
 
 
 def _trend(stretch: Stretch) -> float:
-    """Return by how much reads a statement differ between the halves of a stretch, as a share."""
+    """Return by how much reads a statement differ between the halves of a stretch, as a share.
+
+    Of the smaller one: infinite where that is 0.
+    """
     first, middle, last = (stretch.samples[i] for i in (0, len(stretch.samples) // 2, -1))
     halves = [
         (b["Innodb_pages_read"] - a["Innodb_pages_read"]) / max(b["Questions"] - a["Questions"], 1)
         for a, b in ((first, middle), (middle, last))
     ]
-    return abs(halves[1] - halves[0]) / max(min(halves), 1e-12) if any(halves) else 0.0
+    return abs(halves[1] - halves[0]) / min(halves) if min(halves) > 0 else math.inf

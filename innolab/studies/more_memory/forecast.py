@@ -126,8 +126,7 @@ def profiled(name: str, count: int = 1) -> Device:
 
 def pieces(name: str, data_gb: float) -> int:
     """Return how many of a device hold the data; one of a device whose size is not its own."""
-    capacity = profiles()[name].capacity_bytes
-    return 1 if capacity is None else math.ceil(data_gb * 1e9 / capacity)
+    return buying.pieces(profiles()[name].capacity_bytes, data_gb)
 
 
 def options(asked: MemoryParameters) -> pd.DataFrame:
