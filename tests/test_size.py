@@ -79,8 +79,8 @@ def _running(build: Build, folder: Path, pool: int = NOW) -> Iterator[Server]:
 @contextmanager
 def _loaded(
     server: Server, seconds: int, threads: int = 8, per_s: int | None = None
-) -> Iterator[None]:
-    """Keep clients at work while the block runs, for some seconds at most.
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Keep clients at work while the block runs, for some seconds at most; yield who does.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _loaded(
         time.sleep(4)
         assert process.poll() is None
         try:
-            yield
+            yield process
         finally:
             process.terminate()
 
@@ -171,7 +171,11 @@ def _measured(build: Build, folder: Path, pool: int) -> tuple[float, float]:
     return reads / asked, asked / seconds
 
 
-@pytest.mark.parametrize(("size", "pool"), [("30M", LARGER), ("15M", SMALLER)])
+# Down, a server may take minutes to give up its last pages, and the rung is left then.
+@pytest.mark.parametrize(
+    ("size", "pool"),
+    [("30M", LARGER), pytest.param("15M", SMALLER, marks=pytest.mark.thorough)],
+)
 @pytest.mark.alone
 def test_a_ladder_measures_and_comes_back(
     today: Build, innolab: Innolab, folder: Path, size: str, pool: int
@@ -192,16 +196,21 @@ def test_a_ladder_measures_and_comes_back(
 def test_the_pool_comes_back_however_innolab_ends(
     today: Build, folder: Path, number: signal.Signals
 ) -> None:
-    with _running(today, folder) as server, _loaded(server, 200, threads=1, per_s=EASY):
+    with _running(today, folder) as server:
         words = _size(server, "--resize", "30M", seconds=5)
-        with subprocess.Popen(
-            [BIN / "innolab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
+        with (
+            _loaded(server, 200, threads=1, per_s=EASY) as load,
+            subprocess.Popen(
+                [BIN / "innolab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as process,
+        ):
             _wait_until(lambda: _pool(server) == LARGER or process.poll() is not None, 60)
             assert process.poll() is None, process.communicate()
             guard = _guards(process.pid)
             assert len(guard) == 1
             process.send_signal(number)
+            # Or the server may take minutes to give up the pages that its clients use.
+            load.terminate()
             process.wait(300)
             _wait_until(lambda: _pool(server) == NOW, 300)
             said = process.communicate()[1]

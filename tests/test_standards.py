@@ -213,11 +213,13 @@ def _changed(one: Any, other: Any) -> set[tuple[int, str]]:
 
 
 def _of_one_notebook() -> list[Path]:
-    """Return two recorded reports that one notebook made of different runs."""
-    by_notebook: dict[str, list[Path]] = {}
+    """Return two recorded reports that one notebook made at different efforts."""
+    by_notebook: dict[str, dict[str, Path]] = {}
     for report in REFERENCES:
-        by_notebook.setdefault(str(manifest.read(report)["notebook_sha256"]), []).append(report)
-    return next(reports for reports in by_notebook.values() if len(reports) > 1)[:2]
+        body = manifest.read(report)
+        efforts = by_notebook.setdefault(str(body["notebook_sha256"]), {})
+        efforts[str(body["parameters"].get("effort"))] = report
+    return next(list(of.values()) for of in by_notebook.values() if len(of) > 1)[:2]
 
 
 def _short(path: Path) -> Any:
