@@ -612,6 +612,7 @@ def test_a_host_that_is_killed_costs_its_block_alone(
     assert len(began) - 6 in (0, 1)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_host_that_is_lost_with_its_block_while_others_are_recorded_costs_it_alone(
     study: Study, plan: Plan, tmp_path: Path, how: signal.Signals, monkeypatch: pytest.MonkeyPatch

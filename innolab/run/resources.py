@@ -322,7 +322,8 @@ def disk_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
         stays["dataset", server] = max(stays["dataset", server], held["dataset"])
         if "image" not in held:
             stays["shared", server] = max(stays["shared", server], held.get("shared", 0))
-            own = max(own, held.get("own", 0))
+            # A file that fio asks is gone once its trial has ended.
+            own = max(own, held.get("own", 0) + run.conditions.get("file_bytes", 0))
     return sum(stays.values()) + own + _images(runs, beside, in_memory=False)
 
 
