@@ -16,26 +16,15 @@ from functools import cache
 from distributed import LocalCluster, Nanny, Worker
 
 from innolab import studies
-from innolab.record.plan import Blocks, Plan
+from innolab.record.plan import Blocks, Plan, Silent
 from innolab.report import folders
+from innolab.run.admission import RESOURCE
 from innolab.run.block import Measured, Task
-from innolab.run.fleet import RESOURCE, Fleet
+from innolab.run.fleet import Fleet
 
 STUDY = "multi-buffer-pool"
 # Recorded seconds in one of here.
 SPEED = 50
-
-
-class Quiet:
-    """Progress that nobody reads."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    mark = say
-
-    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
-        pass
 
 
 @cache
@@ -95,7 +84,7 @@ def main() -> None:
             resources={RESOURCE: 1},
             dashboard_address=None,
         ) as cluster,
-        Fleet(cluster.scheduler_address, Quiet(), replayed) as fleet,
+        Fleet(cluster.scheduler_address, Silent(), replayed) as fleet,
     ):
         every_s = ideal_s / max(asked.losses, 1)
         killer = threading.Thread(

@@ -34,17 +34,10 @@ from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report.agreement import agreement
-from innolab.run import block, fleet
+from innolab.run import admission, block, fleet
+from innolab.run.admission import RESOURCE, Can, _require_alike, _require_alone, _require_clock
 from innolab.run.block import Ability, Measured, Task, differing, measure_block
-from innolab.run.fleet import (
-    RESOURCE,
-    Can,
-    Fleet,
-    Measure,
-    _require_alike,
-    _require_alone,
-    _require_clock,
-)
+from innolab.run.fleet import Fleet, Measure
 from innolab.run.measure import measure
 from innolab.studies import judging, schedule
 from innolab.studies.study import Study, Trial
@@ -172,11 +165,11 @@ def test_what_hosts_say_to_others_is_not_heard(study: Study, plan: Plan, cluster
 def test_a_fleet_measures_as_many_blocks_at_a_time_as_it_has_hosts(
     study: Study, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Fleet(cluster, Lines(), can=made_hosts.able) as hosts:
-        assert hosts.prepare(study.name, {}).wave == 4
-        monkeypatch.setattr(fleet, "_CLOCKS_APART_S", -1.0)
+    with Fleet(cluster, Lines(), can=made_hosts.able) as fleet:
+        assert fleet.hosts.prepare(study.name, {}).wave == 4
+        monkeypatch.setattr(admission, "_CLOCKS_APART_S", -1.0)
         with pytest.raises(InputError, match=r"clock of the host at .* Nothing was written\."):
-            hosts.prepare(study.name, {})
+            fleet.hosts.prepare(study.name, {})
 
 
 @pytest.mark.alone
@@ -220,9 +213,9 @@ def _one_host() -> Iterator[LocalCluster]:
 def test_a_fleet_whose_hosts_left_is_refused(study: Study) -> None:
     with _one_host() as made, Fleet(made.scheduler_address, Lines(), can=made_hosts.able) as fleet:
         made.scale(0)
-        _until(lambda: not fleet.workers())
+        _until(lambda: not fleet.hosts.workers())
         with pytest.raises(InputError, match="no worker with the resource 'host'"):
-            fleet.prepare(study.name, {})
+            fleet.hosts.prepare(study.name, {})
 
 
 @pytest.mark.parametrize(("can", "hosts"), [(made_hosts.able, 2), (made_hosts.able_if_first, 1)])
@@ -232,10 +225,10 @@ def test_a_host_that_joins_late_must_be_like_the_others(study: Study, can: Can, 
         _one_host() as made,
         Fleet(made.scheduler_address, lines, made_hosts.quick, can) as fleet,
     ):
-        chosen = replace(fleet.prepare(study.name, {}), blocks=Blocks(3, 12))
+        chosen = replace(fleet.hosts.prepare(study.name, {}), blocks=Blocks(3, 12))
         made.scale(2)
-        _until(lambda: len(fleet.workers()) == 2)
-        assert len(fleet.hosts()) == hosts
+        _until(lambda: len(fleet.hosts.workers()) == 2)
+        assert len(fleet.hosts.admitted()) == hosts
         found = list(fleet.blocks(_tasks(study, chosen, 6)))
     assert len({one.member for one in found}) == hosts
     assert len(lines.marked) == 2 - hosts
@@ -309,7 +302,7 @@ def test_a_clock_that_may_be_wrong_is_refused(clock_s: float, took_s: float, say
 
 
 def test_a_clock_that_is_accepted_lets_a_report_verify() -> None:
-    apart_s = fleet._CLOCKS_APART_S
+    apart_s = admission._CLOCKS_APART_S
     _require_clock("a", 1000.0 + apart_s, 1000.0, 1000.0 + apart_s)
     assert apart_s < consistency._CLOCKS_APART.total_seconds()
 
@@ -580,7 +573,7 @@ def _until_hosts(address: str, number: int) -> None:
     def ready() -> bool:
         try:
             with Fleet(address, Lines()) as fleet:
-                return len(fleet.workers()) == number
+                return len(fleet.hosts.workers()) == number
         except InputError:
             return False
 

@@ -29,6 +29,7 @@ from innolab.hosts.memory import Memory
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Load, Workload
 from innolab.mysql.server import Server
+from innolab.record.plan import Silent
 from innolab.record.run import Run
 from innolab.run import measure, plan
 from innolab.run.session import Session
@@ -49,19 +50,6 @@ _WINDOW_S = 4
 _READING = {"server": _TODAY, "load": "read_only", "device": "raid10-8x15k", "pool_ratio": 0.333333}
 
 
-class _Quiet:
-    """Progress that nobody reads."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def mark(self, text: str) -> None:
-        pass
-
-    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
-        pass
-
-
 class _Bench:
     """A session of one study whose trials are run one by one."""
 
@@ -79,7 +67,7 @@ def _bench(name: str, report: Path, **parameters: Any) -> Iterator[_Bench]:
     asked = study.check({"scale": "smoke", **parameters})
     with machine.measuring_alone():
         chosen = plan.prepare(study, asked)
-        session = Session(study, asked, chosen, report, _Quiet(), Clock())
+        session = Session(study, asked, chosen, report, Silent(), Clock())
         try:
             session.prepare_datasets()
             session.prepare_devices()
@@ -256,7 +244,7 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
         def slow_down(done: int, _is_whole: bool) -> None:
             allow(cpus * 0.95**done)
 
-        runs = measure.measure(study, folder, _Quiet(), Clock(), slow_down)
+        runs = measure.measure(study, folder, Silent(), Clock(), slow_down)
     failed = " ".join(one.says for one in controls.controls(runs, study.compared).failed)
     assert "the machine drifted: cpus_ops_per_s changed by -" in failed
     assert f"the arms ran in the same order in each of {blocks} blocks" in failed

@@ -25,6 +25,7 @@ from innolab.loads import replicated
 from innolab.mysql import failover, replication
 from innolab.mysql.builds import Build
 from innolab.mysql.topology import star
+from innolab.record.plan import Silent
 from innolab.record.runs import RunSet
 from innolab.run import plan
 from innolab.run.session import Session
@@ -195,19 +196,6 @@ def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Inno
     assert _left(env["INNOLAB_CACHE"]) == []
 
 
-class _Quiet:
-    """Progress that nobody reads."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def mark(self, text: str) -> None:
-        pass
-
-    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
-        pass
-
-
 @pytest.mark.alone
 @pytest.mark.integration
 @pytest.mark.thorough
@@ -226,7 +214,7 @@ def test_arms_of_the_reference_alone_are_measured_and_valid(
         [arm] = [vars(one) for one in STUDY.arms_of(chosen, "mysql-5.6.24")
                  if levels.items() <= vars(one).items()]  # fmt: skip
         chosen = replace(chosen, arms=[arm])
-        session = Session(STUDY, asked, chosen, tmp_path, _Quiet(), Clock())
+        session = Session(STUDY, asked, chosen, tmp_path, Silent(), Clock())
         try:
             session.prepare_datasets()
             session.prepare_devices()

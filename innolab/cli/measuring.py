@@ -69,7 +69,7 @@ def _on_a_fleet(
     from innolab.run.fleet import Fleet
 
     with Fleet(address, progress) as fleet:
-        chosen = fleet.prepare(study.name, parameters.model_dump())
+        chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
         folder = folders.begin(_as_begun(study.name, chosen), version)
         with _in_folder_alone(folder):
             return _report(study, folder, progress, clock, fleet)

@@ -29,6 +29,18 @@ class Progress(Protocol):
         """Take the count of recorded trials and the estimated seconds left."""
 
 
+class Silent:
+    """Progress that nobody reads."""
+
+    def say(self, text: str) -> None:
+        """Take a line."""
+
+    mark = say
+
+    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
+        """Take a count."""
+
+
 class Blocks(NamedTuple):
     """How many blocks are measured: claims are judged after each from the `first` to the `last`.
 

@@ -18,7 +18,7 @@ from innolab.base.provenance import own_facts
 from innolab.hosts import machine
 from innolab.mysql import builds
 from innolab.mysql.builds import Build
-from innolab.record.plan import Plan
+from innolab.record.plan import Plan, Silent
 from innolab.run.plan import arrays_of, prepare
 from innolab.run.session import Session
 
@@ -151,18 +151,6 @@ def _brief(value: Any, other: Any) -> str:
     return ", ".join(own)[:_SHOWN] or "none"
 
 
-class _Silent:
-    """Progress on a host: who started the fleet hears of each trial, and of nothing else."""
-
-    def say(self, text: str) -> None:
-        """Take a line that nobody reads here."""
-
-    mark = say
-
-    def trials(self, done: int, total: int, left_s: float | None, text: str) -> None:
-        """Take a count that nobody reads here."""
-
-
 def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
     """Measure a block on this host, alone, and return it whole.
 
@@ -186,7 +174,7 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
     with machine.measuring_alone(), tempfile.TemporaryDirectory(prefix="innolab-block-") as place:
         folder = Path(place)
         arrays = arrays_of(study, parameters)
-        session = Session(study, parameters, task.plan, folder, _Silent(), Clock(), arrays)
+        session = Session(study, parameters, task.plan, folder, Silent(), Clock(), arrays)
         runs = []
         try:
             session.prepare_datasets()

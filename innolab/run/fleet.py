@@ -1,38 +1,28 @@
 """A fleet: the hosts of a Dask cluster, each of which measures whole blocks, one at a time.
 
-Dask brings a block to a host and its runs back, and sees that a host is lost. Which host gets
-which block is decided here: Dask would queue blocks at a host that is still busy. The block of a
-slow host is given to an idle one too, and the first result counts.
+Dask brings a block to a host and its runs back, and sees that a host is lost. Who takes part is
+told by `innolab.run.admission`; which host gets which block is decided here: Dask would queue
+blocks at a host that is still busy. The block of a slow host is given to an idle one too, and the
+first result counts.
 """
 
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.record.plan import Plan, Progress
-from innolab.run.block import (
-    Ability,
-    Measured,
-    Task,
-    ability,
-    differing,
-    differing_here,
-    measure_block,
-)
+from innolab.record.plan import Progress
+from innolab.run.admission import RESOURCE, Can, Hosts, ended
+from innolab.run.block import Measured, Task, ability, measure_block
 
-# The resource that each worker declares once, so that no host ever runs two trials at a time.
-RESOURCE = "host"
 _TOPIC = "innolab"
 _CONNECT_S = 20
-# Within which a host says what it can run, and within which its block is handed over.
-_ASK_S, _FETCH_S = 120.0, 60.0
-# A host's clock from this machine's, at most: less than what a report may have (`consistency`).
-_CLOCKS_APART_S = 4.0
+# Within which a host's block is handed over.
+_FETCH_S = 60.0
 # How often hosts are looked at that say nothing.
 _LOOK_S = 2.0
 # How long a fleet may be without any host before the work ends.
@@ -44,7 +34,6 @@ _SLOW = 1.5
 # One with failed trials waits for another host's, but not for one that takes longer by this.
 _HOPELESS = 4.0
 
-Can = Callable[[str, dict[str, Any]], Ability]
 Measure = Callable[[Task, Callable[[int, int], None]], Measured]
 
 
@@ -78,7 +67,7 @@ class _Copy(NamedTuple):
 
 
 class Fleet:
-    """The workers of a Dask scheduler that declare the resource `host`.
+    """The hosts of a Dask cluster at work: hands out blocks, and takes what they measured.
 
     Parameters
     ----------
@@ -86,6 +75,10 @@ class Fleet:
     progress : who is informed
     measure : what a host does with a block
     can : what a host says of itself
+
+    Attributes
+    ----------
+    hosts : who takes part
 
     Raises
     ------
@@ -113,12 +106,7 @@ class Fleet:
         self.address = address
         self._progress = progress
         self._measure = measure
-        self._can = can
-        self._study: tuple[str, dict[str, Any]] | None = None
-        # The host that all others must be like, and by worker the host that each is.
-        self._first: tuple[str, Ability] | None = None
-        self._members: dict[str, str] = {}
-        self._left_out: set[str] = set()
+        self.hosts = Hosts(self._client, address, can, progress)
         self._alone_since: float | None = None
         self._took_s: list[float] = []
         self._wanted: dict[int, _Wanted] = {}
@@ -126,7 +114,7 @@ class Fleet:
         self._working: dict[str, _Copy] = {}
         self._client.subscribe_topic(_TOPIC, self._heard)
         try:
-            self._require_some(self.workers())
+            self.hosts.require_some(self.hosts.workers())
         except InnolabError:
             self.close()
             raise
@@ -140,93 +128,6 @@ class Fleet:
     def close(self) -> None:
         """Leave the cluster; what its hosts still measure is discarded."""
         self._client.close()
-
-    def workers(self) -> list[str]:
-        """Return the addresses of the workers that can be hosts."""
-        try:
-            known = self._client.scheduler_info(n_workers=-1)["workers"]
-        except OSError:
-            raise self._ended() from None
-        return sorted(at for at, one in known.items() if one["resources"].get(RESOURCE))
-
-    def _require_some(self, workers: Sequence[str]) -> None:
-        if not workers:
-            raise InputError(
-                f"The scheduler at {self.address} has no worker with the resource '{RESOURCE}'. "
-                f"Start on each host: dask worker {self.address} --nthreads 1 --resources "
-                f"{RESOURCE}=1. Nothing was written."
-            )
-
-    def prepare(self, study: str, given: dict[str, Any]) -> Plan:
-        """Return the plan that every host of the fleet can run, a wave of as many blocks as hosts.
-
-        Raises
-        ------
-        InputError
-            Where a host cannot run the study, or two differ in what they can run, in innolab or
-            in a build, or one differs from this machine in innolab or its clock; names both.
-        """
-        workers = self.workers()
-        self._require_some(workers)
-        self._study, self._first, self._members = (study, given), None, {}
-        self._left_out.clear()
-        if refused := self._admit(workers):
-            raise InputError(f"{next(iter(refused.values()))} Nothing was written.")
-        assert self._first is not None
-        return replace(self._first[1].plan, wave=len(workers))
-
-    def hosts(self) -> list[str]:
-        """Return the workers that measure; those that joined late must be like the first.
-
-        Where nobody asked what they can run, all do.
-        """
-        workers = self.workers()
-        if self._study is None:
-            return workers
-        # One that left and comes back may be another machine by then.
-        self._members = {at: who for at, who in self._members.items() if at in workers}
-        self._left_out.intersection_update(workers)
-        joined = [at for at in workers if at not in self._members and at not in self._left_out]
-        for at, why in self._admit(joined).items():
-            self._left_out.add(at)
-            self._progress.mark(f"{at} is left out: {why}")
-        return [at for at in workers if at in self._members]
-
-    def _admit(self, joined: Sequence[str]) -> dict[str, str]:
-        """Take workers as hosts; return why not of those that cannot measure beside the others."""
-        answers = self._ask(joined, self._can, *(self._study or ()))
-        # Apart from the rest, which may take a minute, by which a clock could then be wrong.
-        asked_at = time.time()
-        clocks = self._ask(joined, time.time)
-        told_at = time.time()
-        refused = {}
-        for at in joined:
-            try:
-                found: Ability = _answered(at, answers[at])
-                _require_alone(at, found, self._members)
-                _require_alike(at, found, self._first)
-                _require_clock(at, _answered(at, clocks[at]), asked_at, told_at)
-            except InputError as error:
-                refused[at] = str(error)
-                continue
-            self._first = self._first or (at, found)
-            self._members[at] = found.member
-        return refused
-
-    def _ask(self, workers: Sequence[str], what: Callable[..., Any], *given: Any) -> dict[str, Any]:
-        """Return what a function gives on each worker, or the error that keeps it from that."""
-        if not workers:
-            return {}
-        try:
-            found: dict[str, Any] = self._client.run(
-                what, *given, workers=list(workers), on_error="return", callback_timeout=_ASK_S
-            )
-        except TimeoutError:
-            found = {}
-        except OSError:
-            raise self._ended() from None
-        silent = TimeoutError(f"it or one asked with it gave no answer in {_ASK_S:.0f} s")
-        return {at: found.get(at, silent) for at in workers}
 
     def blocks(self, tasks: Sequence[Task]) -> Iterator[Measured]:
         """Yield blocks as they arrive, in any order, each once.
@@ -258,7 +159,7 @@ class Fleet:
         """Give each idle host a block that nobody has, else one that is late elsewhere."""
         busy = {copy.worker for copy in self._working.values()}
         having = Counter(copy.block for copy in self._working.values())
-        hosts = self.hosts()
+        hosts = self.hosts.admitted()
         for worker in [worker for worker in hosts if worker not in busy]:
             able = [one for one in self._wanted.values() if worker not in one.refused]
             free = (one for one in able if not having[one.task.block])
@@ -310,10 +211,10 @@ class Fleet:
             except TimeoutError:
                 pass
             except (OSError, CancelledError):
-                raise self._ended() from None
+                raise ended(self.address) from None
         if self._client.status != "running":
-            raise self._ended()
-        if self.hosts():
+            raise ended(self.address)
+        if self.hosts.admitted():
             self._alone_since = None
             return
         time.sleep(_LOOK_S)
@@ -324,12 +225,6 @@ class Fleet:
                 f"The scheduler at {self.address} has had no host for {_ALONE_S:.0f} s. All "
                 "finished blocks are kept; start its workers again, then run the same command."
             )
-
-    def _ended(self) -> InnolabError:
-        return InnolabError(
-            f"The scheduler at {self.address} does not answer any more. All finished blocks are "
-            "kept; start it and its workers again, then run the same command."
-        )
 
     def _take(self, copy: _Copy) -> None:
         """Take what a host gives: a block, or why it gives none."""
@@ -348,7 +243,7 @@ class Fleet:
             self._lose(copy)
             return
         except (OSError, CancelledError):
-            raise self._ended() from None
+            raise ended(self.address) from None
         del self._working[copy.future.key]
         if isinstance(answer, Measured):
             if one.found is None or answer.failed < one.found.failed:
@@ -380,7 +275,7 @@ class Fleet:
 
     def _take_back(self) -> None:
         """Take blocks back from hosts that are lost."""
-        known = self.workers()
+        known = self.hosts.workers()
         for copy in [copy for copy in self._working.values() if copy.worker not in known]:
             self._lose(copy)
 
@@ -438,48 +333,3 @@ def _on_host(measure: Measure, task: Task) -> Measured | _Failed:
         return measure(task, heed)
     except (InnolabError, OSError) as error:
         return _Failed(str(error))
-
-
-def _answered(at: str, answer: Any) -> Any:
-    """Return what a host answered; InputError where it answered by an error."""
-    if isinstance(answer, BaseException):
-        raise InputError(f"The host at {at} cannot take part: {str(answer).rstrip('.')}.")
-    return answer
-
-
-def _require_alone(at: str, found: Ability, members: Mapping[str, str]) -> None:
-    """Raise InputError where another worker is the same host."""
-    for other, member in members.items():
-        if member == found.member:
-            raise InputError(
-                f"The workers at {other} and {at} are one host with one cache folder, and two "
-                "trials would measure each other. Start one worker on each host."
-            )
-
-
-def _require_alike(at: str, found: Ability, first: tuple[str, Ability] | None) -> None:
-    """Raise InputError where a host would not measure the same as this machine and the first."""
-    if difference := differing_here(found):
-        raise InputError(
-            f"This machine and the host at {at} differ in {difference}. Set them up alike, or "
-            "leave that one out."
-        )
-    if first and (difference := differing(first[1], found)):
-        raise InputError(
-            f"The hosts at {first[0]} and {at} differ in {difference}. Set them up alike, or leave "
-            "one out."
-        )
-
-
-def _require_clock(at: str, clock_s: float, asked_at: float, told_at: float) -> None:
-    """Raise InputError where a host's clock may be too far from this machine's.
-
-    It was read at some time between question and answer, so a slow answer proves nothing.
-    """
-    apart_s = max(clock_s - asked_at, told_at - clock_s)
-    if apart_s > _CLOCKS_APART_S:
-        raise InputError(
-            f"The clock of the host at {at} may be {apart_s:.0f} s from this machine's (it "
-            f"answered in {told_at - asked_at:.1f} s), and {_CLOCKS_APART_S:.0f} s are allowed. "
-            "Set both by NTP, then run the same command."
-        )

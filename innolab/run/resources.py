@@ -296,20 +296,21 @@ def _beside(chosen: Plan, reference: Earlier) -> list[Run]:
 def memory_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
     """Return the most memory that runs took: their servers, and images of disks in memory.
 
-    None where an innolab before 0.3 measured one of them, which did not record it.
+    None where one of them did not record it: measured by an innolab before 0.3, or without a
+    server, as by fio alone.
 
     Parameters
     ----------
     beside : runs of other builds at the same time, whose copies on these disks do not count
     """
-    if not runs or any("disk_bytes" not in run.conditions for run in runs):
+    if not runs or any("peak_memory_bytes" not in run.conditions for run in runs):
         return None
-    servers = max(run.conditions.get("peak_memory_bytes", 0) for run in runs)
+    servers = max(run.conditions["peak_memory_bytes"] for run in runs)
     return int(servers + _images(runs, beside, in_memory=True))
 
 
 def disk_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
-    """Return the most that runs took of this machine's disk; `beside`, and None, as for memory.
+    """Return the most that runs took of this machine's disk, None where one did not record it.
 
     Datasets and the copies that trials share stay; copies of a trial's own end with it.
     """
