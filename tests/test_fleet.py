@@ -625,7 +625,7 @@ def test_a_host_that_is_lost_with_its_block_while_others_are_recorded_costs_it_a
         (left,) = {0, 1, 2} - {one.block for one in came}
         os.kill(int(began[str(left)]), how)
         if how == signal.SIGKILL:
-            _until(lambda: len(hosts.workers()) == 2)
+            _until(lambda: len(hosts.hosts.workers()) == 2)
         lost_at = time.monotonic()
         came += found
         assert time.monotonic() - lost_at < 40
