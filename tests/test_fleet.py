@@ -699,7 +699,7 @@ def test_two_hosts_with_real_servers_make_one_report_that_verifies(
     run = ["run", "multi-buffer-pool", *parameters, "-p", "devices=host"]
     env = {"INNOLAB_REPORTS": str(folder / "reports")}
     with Network(["one", "two"]) as network:
-        inside = {name: node._namespace.inside for name, node in network.nodes.items()}
+        inside = {name: node.inside for name, node in network.nodes.items()}
         address = f"tcp://{network.nodes['one'].address}:8786"
         started = [_dask(inside["one"], folder / "one", "scheduler", "--no-dashboard")]
         for name in inside:

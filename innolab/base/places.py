@@ -8,7 +8,9 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-_IN_WHEEL = PACKAGE / "_files"
+# The folder inside the package where a wheel has the project's own files.
+PACKED = "_files"
+_IN_WHEEL = PACKAGE / PACKED
 # What a build hook knows of the revision that it packs: commit and dirty, as JSON.
 REVISION_FILE = "revision.json"
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from innolab.base.errors import InnolabError
+from innolab.base.errors import InnolabError, InputError
 from innolab.cli.given import parameters_of
 from innolab.cli.options import Effort, Named, Scale, StudyName
 
@@ -31,8 +31,17 @@ def run(
             help="Of a Dask cluster, whose hosts measure blocks beside each other: tcp://HOST:PORT",
         ),
     ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INVENTORY[:GROUP]",
+            help="Measure on these hosts over ssh, one or many; they need nothing of innolab's.",
+        ),
+    ] = None,
 ) -> None:
     """Measure a study and make its report; resume an interrupted run of the same plan."""
+    if scheduler is not None and hosts is not None:
+        raise InputError("Give --hosts or --scheduler, not both. Nothing was written.")
     from innolab import studies
     from innolab.base.clock import Clock
     from innolab.run.progress import Shown
@@ -42,10 +51,12 @@ def run(
     found = studies.find(study)
     parameters = found.check(parameters_of(found, scale, parameter, effort))
     with Shown() as progress:
-        if scheduler is None:
-            page = _on_this_host(found, parameters, version, progress, clock)
-        else:
+        if hosts is not None:
+            page = _on_hosts(found, parameters, version, progress, clock, hosts)
+        elif scheduler is not None:
             page = _on_a_fleet(found, parameters, version, progress, clock, scheduler)
+        else:
+            page = _on_this_host(found, parameters, version, progress, clock)
     print(page)
 
 
@@ -62,13 +73,35 @@ def _on_this_host(
         return _report(study, folders.begin(chosen, version), progress, clock)
 
 
+def _on_hosts(
+    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, asked: str
+) -> Path:
+    from innolab.mysql.builds import TOOLS
+    from innolab.run.cluster import Cluster, named_hosts
+
+    if study.arrays(parameters):
+        raise InputError(
+            f"{study.name} makes arrays of a host's disks, one host at a time: name it by -p "
+            "inventory=INVENTORY -p host=HOST. Nothing was written."
+        )
+    builds = [name for name in parameters.builds if name not in TOOLS]
+    with Cluster(named_hosts(asked), builds, progress) as made:
+        return _on_a_fleet(study, parameters, version, progress, clock, made.address, made.security)
+
+
 def _on_a_fleet(
-    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, address: str
+    study: Any,
+    parameters: Any,
+    version: str | None,
+    progress: Any,
+    clock: Any,
+    address: str,
+    security: Any = None,
 ) -> Path:
     from innolab.report import folders
     from innolab.run.fleet import Fleet
 
-    with Fleet(address, progress) as fleet:
+    with Fleet(address, progress, security=security) as fleet:
         chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
         folder = folders.begin(_as_begun(study.name, chosen), version)
         with _in_folder_alone(folder):
@@ -96,7 +129,6 @@ def _in_folder_alone(folder: Path) -> Iterator[None]:
     """
     import fcntl
 
-    from innolab.base.errors import InputError
     from innolab.record.plan import PLAN_FILE
 
     with (folder / PLAN_FILE).open() as held:

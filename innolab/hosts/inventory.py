@@ -17,13 +17,15 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from innolab.base.errors import InputError
 from innolab.base.quoting import shown
-from innolab.hosts.playbooks import FOLDER, PlaybookError, ask
+from innolab.hosts.playbooks import FOLDER, PlaybookError, ask, ask_each
 from innolab.hosts.ssh import Address
 
 # Set to 1 by who has a program as inventory and wants it run.
 PROGRAMS_ALLOWED = "INNOLAB_EXECUTABLE_INVENTORY"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _GROUPS = ("all", "ungrouped")
+# Whose hosts measure.
+GROUP = "database_hosts"
 _MOST_FILES = 1000
 _MOST_FAULTS = 3
 _MOST_QUOTED = 600
@@ -122,11 +124,40 @@ def find(inventory: str, name: str) -> Named:
     try:
         given = ask(path, name, " ".join(_ASKED.split()))
     except PlaybookError as failure:
-        said = " ".join(str(failure).split())[:_MOST_QUOTED]
+        raise _says_nothing(inventory, f"the host '{name}'", failure) from None
+    return _found(given, inventory, name, path)
+
+
+def find_each(inventory: str, group: str = GROUP) -> list[Named]:
+    """Return the hosts of a group of an inventory, or the one host that is named so.
+
+    Raises
+    ------
+    InputError
+        As `find`, for any of them; names it.
+    """
+    if not _NAME.fullmatch(group):
         raise InputError(
-            f"The inventory {shown(inventory)} says nothing of the host '{name}': {said}. Nothing "
-            "was changed."
-        ) from None
+            f"{shown(group)} names neither a host nor a group: letters, digits, '_', '.' and '-', "
+            "the first a letter or a digit. Nothing was changed."
+        )
+    path = _path(inventory)
+    try:
+        each = ask_each(path, group, " ".join(_ASKED.split()))
+    except PlaybookError as failure:
+        raise _says_nothing(inventory, f"hosts of '{group}'", failure) from None
+    by_name = {str(given["inventory_hostname"]): given for given in each}
+    return [_found(by_name[name], inventory, name, path) for name in sorted(by_name)]
+
+
+def _says_nothing(inventory: str, of: str, failure: PlaybookError) -> InputError:
+    said = " ".join(str(failure).split())[:_MOST_QUOTED]
+    return InputError(
+        f"The inventory {shown(inventory)} says nothing of {of}: {said}. Nothing was changed."
+    )
+
+
+def _found(given: Any, inventory: str, name: str, path: Path) -> Named:
     found = _variables(given, inventory, name)
     _require_reachable(found, inventory, name)
     return _named(found, path)

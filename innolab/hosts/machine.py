@@ -14,7 +14,8 @@ from innolab.base import places
 from innolab.base.errors import InputError
 
 SERVER_USER = "innolab"
-_LOCK_NAME = "\0innolab-measures"
+# An abstract socket that whoever measures holds; /proc/net/unix lists it behind an @.
+LOCK = "innolab-measures"
 
 
 def cache_folder() -> Path:
@@ -89,7 +90,7 @@ def measuring_alone() -> Iterator[None]:
     """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        lock.bind(_LOCK_NAME)
+        lock.bind(f"\0{LOCK}")
         lock.listen(1)
     except OSError:
         lock.close()
@@ -107,7 +108,7 @@ def _lock_holder() -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1)  # Nobody accepts: where others asked before, connecting would wait.
         try:
-            client.connect(_LOCK_NAME)
+            client.connect(f"\0{LOCK}")
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         except OSError:
             return "unknown"

@@ -112,11 +112,16 @@ class Node(Here):
     def __init__(self, name: str, address: str, pid: int, port: str = "") -> None:
         self.name, self.address, self.pid, self.port = name, address, pid, port
 
+    @property
+    def inside(self) -> list[str]:
+        """Return the words before a command that is to run in the node's network."""
+        return _inside(self.pid)
+
     def run(
         self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
     ) -> Done:
         """Run a command in the node's network."""
-        return super().run([*_inside(self.pid), *words], env=env, limit_s=limit_s)
+        return super().run([*self.inside, *words], env=env, limit_s=limit_s)
 
     def holds(self, address: str) -> bool:
         """Return whether an address is this node's now."""
@@ -147,7 +152,7 @@ class Node(Here):
 
     def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program in the node's network; its process id is that of the program itself."""
-        return super().start([*_inside(self.pid), *words], env=env, log=log)
+        return super().start([*self.inside, *words], env=env, log=log)
 
 
 class Network:

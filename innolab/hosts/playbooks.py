@@ -52,11 +52,23 @@ def ask(inventory: Path, host: str, expression: str) -> Any:
         Where the inventory cannot be read, a variable is not there, or what is named is not one
         host.
     """
+    found = ask_each(inventory, host, expression)
+    if len(found) != 1:
+        raise PlaybookError(f"'{host}' is {len(found)} hosts there, and one is needed")
+    return found[0]
+
+
+def ask_each(inventory: Path, pattern: str, expression: str) -> list[Any]:
+    """Return what an expression of an inventory's variables is for each host of a pattern.
+
+    Raises
+    ------
+    PlaybookError
+        Where the inventory cannot be read, a variable is not there, or no host matches.
+    """
     message = ["-m", "ansible.builtin.debug", "-a", f"msg={{{{ {expression} }}}}"]
-    results = _results("ansible", host, "-i", str(inventory), *message)
-    if len(results) != 1:
-        raise PlaybookError(f"'{host}' is {len(results)} hosts there, and one is needed")
-    return results[0].get("msg")
+    results = _results("ansible", pattern, "-i", str(inventory), *message)
+    return [result.get("msg") for result in results]
 
 
 def _words(program: str, *words: str) -> list[str]:

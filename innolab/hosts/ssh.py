@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +23,7 @@ from innolab.hosts.base import TICKS_PER_S, Done, Host, HostLostError, Process, 
 FOLDER = Path("/var/cache/innolab")
 SERVER_USER = "innolab"
 CONNECT_S = 20
+_LOOK_S = 0.02
 # ssh's own status where it, and not the command, failed.
 _SSH_FAILED = 255
 _END = "innolab-end-of-answer"
@@ -81,29 +83,40 @@ class Remote(Host):
         if self._shell is not None:
             self._shell.kill()
             self._shell.wait()
-        subprocess.run([*self._ssh(), "-O", "exit", self.name], capture_output=True)
+        self._master.terminate()
+        self._master.wait()
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _connect(self) -> None:
-        words = [*self._ssh(), "-o", "ControlMaster=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
-        # -f: returns once the connection stands, which then lives in a process of its own.
-        done = subprocess.run([*words, "-f", "-N", self.name], capture_output=True, text=True)
-        if done.returncode:
-            shutil.rmtree(self._place, ignore_errors=True)
-            raise InputError(
-                f"{self.name} ({self._address.user}@{self._address.host}, port "
-                f"{self._address.port}) cannot be reached: {done.stderr.strip() or 'no reason'}. "
-                "Check that it runs, its address and its key in the inventory. Nothing was changed."
+        # It ends with us, also where we are killed, and with it all that it carries.
+        words = ["setpriv", "--pdeathsig", "KILL", *self._ssh(), "-o", "ControlMaster=yes"]
+        words += ["-o", f"ConnectTimeout={CONNECT_S}", "-N", self.name]
+        said = self._place / "said"
+        with said.open("wb") as file:
+            self._master = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=file, stderr=file
             )
+        # The socket is there once the host has let us in.
+        while not (self._place / "control").exists():
+            if self._master.poll() is not None:
+                why = said.read_text(errors="replace").strip()
+                shutil.rmtree(self._place, ignore_errors=True)
+                raise InputError(
+                    f"{self.name} ({self._address.user}@{self._address.host}, port "
+                    f"{self._address.port}) cannot be reached: {why or 'no reason'}. Check that "
+                    "it runs, its address and its key in the inventory. Nothing was changed."
+                )
+            time.sleep(_LOOK_S)
 
-    def _ssh(self) -> list[str]:
+    def _ssh(self, control: str | None = None) -> list[str]:
+        """Return the words of ssh, by the common connection unless another is named."""
         a = self._address
         settings = {
             "HostName": a.host,
             "Port": a.port,
             "User": a.user,
             "BatchMode": "yes",
-            "ControlPath": self._place / "control",
+            "ControlPath": control or self._place / "control",
             "ControlPersist": "no",
             # A host that is switched off closes nothing: these find it out within 15 s.
             "ServerAliveInterval": 5,
@@ -197,6 +210,45 @@ class Remote(Host):
             client.wait()
             self._lost()
         return _Started(self, client, int(line))
+
+    @contextlib.contextmanager
+    def feeding(self, words: Words) -> Iterator["subprocess.Popen[bytes]"]:
+        """Run a command that reads what the block writes to its standard input."""
+        with subprocess.Popen(
+            self._command(_line(words)), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as client:
+            yield client
+
+    def start_linked(
+        self,
+        words: Words,
+        *,
+        env: Mapping[str, str],
+        inward: Mapping[int, int],
+        outward: Mapping[int, int],
+        log: Path,
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program by a connection of its own, which carries ports and ends with us.
+
+        Parameters
+        ----------
+        inward : by port of the host's loopback, the port of ours that it leads to
+        outward : by port of our loopback, the port of the host's that it leads to
+        log : file here for what the program and ssh say
+        """
+        carried = [
+            *(f"-R127.0.0.1:{there}:127.0.0.1:{here}" for there, here in inward.items()),
+            *(f"-L127.0.0.1:{here}:127.0.0.1:{there}" for here, there in outward.items()),
+        ]
+        command = ["setpriv", "--pdeathsig", "KILL", *self._ssh(control="none")]
+        command += ["-o", "ExitOnForwardFailure=yes", *carried, self.name]
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                [*command, f"cd / && exec {_line(words, env)}"],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
 
     def peek(self, *paths: str | Path) -> list[str | None]:
         """Return the texts of small files, by a shell that stays: a sample each second is cheap."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from mysql.connector import Error
 
 from innolab.hosts import observe
-from innolab.mysql.server import Server
+from innolab.mysql.server import Server, ServerError
 
 
 class Cost(NamedTuple):
@@ -42,6 +42,11 @@ def timed(server: Server, sql: str) -> tuple[list[tuple[Any, ...]], Cost]:
             pages_after, instances_after = _pages_read(cursor)
     except (Error, OSError) as error:
         raise server.failure(error) from None
+    if len(instances) != len(instances_after):
+        raise ServerError(
+            f"The server told of {len(instances)} buffer pool instances before a statement and of "
+            f"{len(instances_after)} after it, so what it read is not known."
+        )
     return rows, Cost(
         seconds=seconds,
         cpu_s=after.cpu_s - before.cpu_s,

@@ -48,6 +48,12 @@ class Hosts:
         self._first: tuple[str, Ability] | None = None
         self._members: dict[str, str] = {}
         self._left_out: set[str] = set()
+        # What workers are called, also those that are gone.
+        self._names: dict[str, str] = {}
+
+    def name(self, worker: str) -> str:
+        """Return what the worker at an address is called: its own name, or its address."""
+        return self._names.get(worker, worker)
 
     def workers(self) -> list[str]:
         """Return the addresses of the workers that can be hosts."""
@@ -55,6 +61,7 @@ class Hosts:
             known = self._client.scheduler_info(n_workers=-1)["workers"]
         except OSError:
             raise ended(self.address) from None
+        self._names |= {at: str(one["name"]) for at, one in known.items()}
         return sorted(at for at, one in known.items() if one["resources"].get(RESOURCE))
 
     def require_some(self, workers: Sequence[str]) -> None:
@@ -98,7 +105,7 @@ class Hosts:
         joined = [at for at in workers if at not in self._members and at not in self._left_out]
         for at, why in self._admit(joined).items():
             self._left_out.add(at)
-            self._progress.mark(f"{at} is left out: {why}")
+            self._progress.mark(f"{self.name(at)} is left out: {why}")
         return [at for at in workers if at in self._members]
 
     def _admit(self, joined: Sequence[str]) -> dict[str, str]:
@@ -111,14 +118,15 @@ class Hosts:
         refused = {}
         for at in joined:
             try:
-                found: Ability = _answered(at, answers[at])
-                _require_alone(at, found, self._members)
-                _require_alike(at, found, self._first)
-                _require_clock(at, _answered(at, clocks[at]), asked_at, told_at)
+                who = self.name(at)
+                found: Ability = _answered(who, answers[at])
+                _require_alone(who, found, self._members)
+                _require_alike(who, found, self._first)
+                _require_clock(who, _answered(who, clocks[at]), asked_at, told_at)
             except InputError as error:
                 refused[at] = str(error)
                 continue
-            self._first = self._first or (at, found)
+            self._first = self._first or (who, found)
             self._members[at] = found.member
         return refused
 

@@ -8,10 +8,12 @@ first result counts.
 
 import statistics
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError, InputError
@@ -75,6 +77,7 @@ class Fleet:
     progress : who is informed
     measure : what a host does with a block
     can : what a host says of itself
+    security : what to prove oneself with, where the scheduler asks for that
 
     Attributes
     ----------
@@ -92,11 +95,14 @@ class Fleet:
         progress: Progress,
         measure: Measure = measure_block,
         can: Can = ability,
+        security: Any = None,
     ) -> None:
         from distributed import Client
 
         try:
-            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            self._client = Client(
+                address, timeout=_CONNECT_S, set_as_default=False, security=security
+            )
         except (OSError, ValueError) as error:
             raise InputError(
                 f"No Dask scheduler answers at {address} ({error}). Start one with: dask "
@@ -234,8 +240,10 @@ class Fleet:
             return
         if copy.future.status == "error":
             error = copy.future.exception()
+            at = traceback.extract_tb(copy.future.traceback())[-1:]
+            where = "".join(f" ({Path(one.filename).name}, line {one.lineno})" for one in at)
             raise InnolabError(
-                f"block {copy.block + 1} failed with {type(error).__name__}: {error}"
+                f"block {copy.block + 1} failed with {type(error).__name__}: {error}{where}"
             )
         try:
             answer: Measured | _Failed = copy.future.result(timeout=_FETCH_S)
@@ -254,9 +262,8 @@ class Fleet:
             return
         one.refused.add(copy.worker)
         one.why = answer.why
-        self._progress.mark(
-            f"block {copy.block + 1}: {copy.worker} could not measure it: {one.why}"
-        )
+        who = self.hosts.name(copy.worker)
+        self._progress.mark(f"block {copy.block + 1}: {who} could not measure it: {one.why}")
 
     def _settled(self) -> Iterator[Measured]:
         """Yield the blocks that have arrived, each once.
@@ -286,12 +293,13 @@ class Fleet:
         if (one := self._wanted.get(copy.block)) is None:
             return
         one.losses += 1
-        self._progress.mark(f"block {copy.block + 1}: {copy.worker} was lost")
+        who = self.hosts.name(copy.worker)
+        self._progress.mark(f"block {copy.block + 1}: {who} was lost")
         if one.losses == _MOST_LOSSES:
             raise InnolabError(
                 f"Block {copy.block + 1} was given to {_MOST_LOSSES} hosts that were lost, at last "
-                f"{copy.worker}. All finished blocks are kept; look at these hosts, then run the "
-                "same command."
+                f"{who}. All finished blocks are kept; look at these hosts, then run the same "
+                "command."
             )
 
     def _heard(self, event: tuple[float, "_Heard"]) -> None:
@@ -302,7 +310,7 @@ class Fleet:
         heard = _Heard(*event[1])
         if (copy := self._working.get(heard.key)) is not None:
             at = f"trial {heard.done + 1} of {heard.total} of block {copy.block + 1}"
-            self._progress.say(f"{copy.worker}: {at}")
+            self._progress.say(f"{self.hosts.name(copy.worker)}: {at}")
 
 
 class _Heard(NamedTuple):

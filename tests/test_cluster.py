@@ -1,0 +1,163 @@
+"""Hosts of an inventory measure with what is brought to them over ssh, and keep nothing running."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import BIN, ROOT, Innolab
+from ssh_hosts import Hosts, ssh_hosts
+
+from innolab.analysis import consistency
+from innolab.base.errors import InputError
+from innolab.hosts import bundle
+from innolab.hosts.bundle import FOLDER, Bundle
+from innolab.hosts.network import why_impossible
+from innolab.record import runlog
+from innolab.record.runlog import RunLog
+from innolab.run.cluster import named_hosts
+
+_STUDY = ["multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-5.6.24",
+          "-p", "devices=host"]  # fmt: skip
+needs_namespaces = pytest.mark.skipif(
+    why_impossible() is not None, reason=f"hosts in namespaces: {why_impossible()}"
+)
+
+
+def _inventory(folder: Path, lines: str) -> Path:
+    path = folder / "hosts.yml"
+    path.write_text(lines)
+    return path
+
+
+def test_a_group_is_all_its_hosts_and_a_name_is_one(tmp_path: Path) -> None:
+    path = _inventory(
+        tmp_path,
+        "database_hosts:\n  hosts:\n    db2: {ansible_host: 192.0.2.2}\n    db1:\n"
+        "  children:\n    fast:\n      hosts:\n        db3: {ansible_port: 2222}\n",
+    )
+
+    def names(asked: str) -> list[str]:
+        return [one.address.name for one in named_hosts(asked)]
+
+    assert names(str(path)) == ["db1", "db2", "db3"]
+    assert names(f"{path}:fast") == ["db3"]
+    assert names(f"{path}:db2") == ["db2"]
+    assert named_hosts(f"{path}:db3")[0].address.port == 2222
+
+
+@pytest.mark.parametrize(
+    ("group", "says"),
+    [
+        ("fsat", "says nothing of hosts of 'fsat'"),
+        ("fast,slow", "names neither a host nor a group"),
+        ("web", "'w1' is not in the group database_hosts"),
+    ],
+)
+def test_a_group_that_cannot_measure_is_refused_by_name(
+    tmp_path: Path, group: str, says: str
+) -> None:
+    path = _inventory(tmp_path, "database_hosts: {hosts: {db1: }}\nweb: {hosts: {w1: }}\n")
+    with pytest.raises(InputError, match=says):
+        named_hosts(f"{path}:{group}")
+
+
+def test_a_host_that_does_not_answer_is_refused_and_nothing_is_written(
+    innolab: Innolab, tmp_path: Path
+) -> None:
+    path = _inventory(
+        tmp_path, "database_hosts: {hosts: {db1: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n"
+    )
+    env = {"INNOLAB_REPORTS": str(tmp_path / "reports")}
+    done = innolab("run", *_STUDY, "--hosts", str(path), **env)
+    assert done.returncode == 2
+    assert "db1 (root@127.0.0.1, port 1) cannot be reached" in done.stderr
+    assert not (tmp_path / "reports").exists()
+
+
+def test_arrays_are_of_one_host_that_is_named_otherwise(innolab: Innolab) -> None:
+    done = innolab("run", "raid-comparison", "--scale", "smoke", "--hosts", "lab")
+    assert done.returncode == 2
+    assert "-p inventory=INVENTORY -p host=HOST" in done.stderr
+
+
+def test_a_scheduler_and_hosts_exclude_each_other(innolab: Innolab) -> None:
+    done = innolab("run", *_STUDY, "--hosts", "lab", "--scheduler", "tcp://127.0.0.1:1")
+    assert done.returncode == 2
+    assert "--hosts or --scheduler, not both" in done.stderr
+
+
+def test_a_bundle_is_known_by_what_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Bundle(["mysql-5.6.24"])
+    assert Bundle(["mysql-5.6.24"]).digest == first.digest
+    assert Bundle(["mysql-5.6.24", "mysql-9.7"]).digest != first.digest
+    monkeypatch.setattr(bundle, "own_facts", lambda: {"version": "0", "commit": "x"})
+    assert Bundle(["mysql-5.6.24"]).digest != first.digest
+
+
+@pytest.fixture
+def hosts(folder: Path) -> Iterator[Hosts]:
+    with ssh_hosts(folder, "db1", "db2") as made:
+        yield made
+
+
+def _run(hosts: Hosts, folder: Path, *more: str) -> "subprocess.Popen[str]":
+    words = [*hosts.here, str(BIN / "innolab"), "run", *_STUDY, "-p", "replicates=2"]
+    env = {**os.environ, "INNOLAB_REPORTS": str(folder / "reports")}
+    return subprocess.Popen(
+        [*words, "--hosts", str(hosts.inventory), *more], env=env, cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def _processes(of: str) -> list[str]:
+    """Return what runs from a host's own folder."""
+    found = subprocess.run(["pgrep", "-af", of], capture_output=True, text=True)
+    return [line for line in found.stdout.splitlines() if "pgrep" not in line]
+
+
+def _until(true: Any, limit_s: float) -> None:
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() > began + limit_s:
+            left = _processes(str(FOLDER))
+            pytest.fail(f"it did not come about in {limit_s:.0f} s; of ours run: {left}")
+        time.sleep(0.2)
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@needs_namespaces
+def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_killed(
+    hosts: Hosts, innolab: Innolab, folder: Path
+) -> None:
+    first = _run(hosts, folder)
+    # Both measure: each has a server of its own, started by what was brought there.
+    _until(lambda: len(_processes(f"{FOLDER}.*mysqld")) >= 2 or first.poll() is not None, 300)
+    assert first.poll() is None, first.communicate()[1]
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    _until(lambda: not _processes(str(FOLDER)), 30)
+
+    second = _run(hosts, folder)
+    said, complained = second.communicate(timeout=600)
+    assert second.returncode == 0, complained
+    assert not _processes(str(FOLDER))
+    report = Path(said.strip()).parent
+    runs = RunLog(report / runlog.FILE).load()[0]
+    assert {run.block for run in runs} == {0, 1}
+    assert len({run.member for run in runs}) == 2
+    assert consistency.members(runs) == []
+    verified = innolab("verify", str(report), INNOLAB_REPORTS=str(folder / "reports"))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    page = (report / "index.html").read_text()
+    assert "a host like these" in page
+    for name in hosts.names:
+        # Credentials and half of an innolab are not left for others to read.
+        brought = folder / name / "brought"
+        assert not list(brought.glob("*.half"))
+        assert (brought / "run").stat().st_mode & 0o077 == 0
