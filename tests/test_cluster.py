@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from innolab.hosts.network import why_impossible
 from innolab.record import runlog
 from innolab.record.runlog import RunLog
 from innolab.run.cluster import named_hosts
+from innolab.storage import emulated
 
 _STUDY = ["multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-5.6.24",
           "-p", "devices=host"]  # fmt: skip
@@ -105,11 +106,13 @@ def hosts(folder: Path) -> Iterator[Hosts]:
         yield made
 
 
-def _run(hosts: Hosts, folder: Path, *more: str) -> "subprocess.Popen[str]":
-    words = [*hosts.here, str(BIN / "innolab"), "run", *_STUDY, "-p", "replicates=2"]
+def _run(
+    hosts: Hosts, folder: Path, study: Sequence[str] = (*_STUDY, "-p", "replicates=2")
+) -> "subprocess.Popen[str]":
+    words = [*hosts.here, str(BIN / "innolab"), "run", *study]
     env = {**os.environ, "INNOLAB_REPORTS": str(folder / "reports")}
     return subprocess.Popen(
-        [*words, "--hosts", str(hosts.inventory), *more], env=env, cwd=ROOT, text=True,
+        [*words, "--hosts", str(hosts.inventory)], env=env, cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
 
@@ -161,3 +164,20 @@ def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_kille
         brought = folder / name / "brought"
         assert not list(brought.glob("*.half"))
         assert (brought / "run").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@pytest.mark.thorough
+@needs_namespaces
+@pytest.mark.skipif((why := emulated.why_impossible()) is not None, reason=f"devices: {why}")
+def test_a_host_emulates_devices_by_what_was_brought(folder: Path) -> None:
+    devices = ["x25-e", "raid10-8x15k-timed"]
+    study = ["more-memory", "--scale", "smoke", "-p", "builds=mysql-5.6.24",
+             "-p", f"devices={','.join(devices)}"]  # fmt: skip
+    with ssh_hosts(folder, "db1") as hosts:
+        said, complained = _run(hosts, folder, study).communicate(timeout=600)
+    assert said, complained
+    runs = RunLog(Path(said.strip()).parent / runlog.FILE).load()[0]
+    assert {run.factors["device"] for run in runs} == set(devices)
+    assert [run.error for run in runs if run.status == "failed"] == []

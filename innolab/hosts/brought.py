@@ -51,14 +51,12 @@ def bring(host: Remote, bundle: Bundle) -> None:
     InnolabError
         Where it cannot be packed here, or the host does not take it.
     """
-    ready = bundle.root / "ready"
-    if host.run(["test", "-e", ready]).status:
+    if host.run(["test", "-d", bundle.root]).status:
         _require_room(host)
         half = bundle.root.with_name(f"{bundle.root.name}.half")
         host.must(["rm", "-rf", half], what="Removing half of an innolab")
         _send(host, bundle, half)
         host.must(["sync", "-f", half], what="Bringing innolab")
-        host.must(["touch", half / "ready"], what="Bringing innolab")
         host.must(["mv", half, bundle.root], what="Bringing innolab")
     links = [f"ln -sfn {bundle.root}/{part} {FOLDER}/{part}" for part in PARTS]
     others = f"find {FOLDER} -mindepth 1 -maxdepth 1 -name 'innolab-*'"

@@ -34,6 +34,8 @@ PARTS = ("builds", "tools", "etc")
 # What innolab.run.block and the playbooks that it plays import, each with what it requires.
 _PACKAGES = ("ansible-core", "babel", "distributed", "jinja2", "mysql-connector-python", "pandas",
              "pyarrow", "pydantic", "pyyaml", "rich", "scipy", "setuptools", "typer")  # fmt: skip
+# Of all collections that the package `ansible` holds, the one by which playbooks answer in JSON.
+_COLLECTION = "ansible_collections/ansible/posix/"
 _OWN = ("data", "notebooks", "playbooks", "requirements.lock")
 # Folders that stay here, and further ones of Python's own library.
 _NOT_MEASURING = {"__pycache__", "tests", ".ipynb_checkpoints"}
@@ -121,11 +123,13 @@ class Bundle:
             place = file.relative_to(library)
             if _NOT_OF_LIBRARY.isdisjoint(place.parts):
                 yield file, Path("lib") / library.name / place
-        for of in _distributions().values():
-            for listed in of.files or ():
-                file = Path(str(of.locate_file(listed)))
-                if ".." not in listed.parts and _measures(listed.parts) and file.is_file():
-                    yield file, packages / listed
+        listed = [(of, one) for of in _distributions().values() for one in of.files or ()]
+        ansible = distribution("ansible")
+        listed += [(ansible, one) for one in ansible.files or () if _COLLECTION in str(one)]
+        for of, one in listed:
+            file = Path(str(of.locate_file(one)))
+            if ".." not in one.parts and _measures(one.parts) and file.is_file():
+                yield file, packages / one
         for file, place in _own_files().items():
             yield file, packages / "innolab" / place
 
