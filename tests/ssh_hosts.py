@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -37,28 +38,19 @@ UsePAM no
 """
 
 
-class Hosts:
+class Hosts(NamedTuple):
     """A network with hosts that answer over ssh, and a place `here` from which they are reached.
 
     Attributes
     ----------
     inventory : of the hosts, in the group database_hosts
     here : words before a command that runs in the network as this machine does
+    names : of the hosts
     """
 
-    def __init__(self, network: Network, inventory: Path, names: list[str]) -> None:
-        self._network = network
-        self.inventory = inventory
-        self.here = network.nodes["here"].inside
-        self.names = names
-
-    def cut(self, name: str) -> None:
-        """Take a host's link down."""
-        self._network.cut(name)
-
-    def mend(self, name: str) -> None:
-        """Connect a host again."""
-        self._network.mend(name)
+    inventory: Path
+    here: list[str]
+    names: tuple[str, ...]
 
 
 @contextmanager
@@ -93,7 +85,7 @@ def ssh_hosts(folder: Path, *names: str) -> Iterator[Hosts]:
             lines += [f"    {name}:", f"      ansible_host: {node.address}"]
         inventory = folder / "hosts.yml"
         inventory.write_text("\n".join(lines) + "\n")
-        yield Hosts(network, inventory, list(names))
+        yield Hosts(inventory, network.nodes["here"].inside, names)
 
 
 def _unpacked(place: Path) -> Path:

@@ -228,8 +228,9 @@ class Fleet:
         self._alone_since = self._alone_since or now
         if now - self._alone_since > _ALONE_S:
             raise InnolabError(
-                f"The scheduler at {self.address} has had no host for {_ALONE_S:.0f} s. All "
-                "finished blocks are kept; start its workers again, then run the same command."
+                f"No host has answered for {_ALONE_S:.0f} s. All finished blocks are kept; see "
+                f"that hosts and their connections to the scheduler at {self.address} work, then "
+                "run the same command."
             )
 
     def _take(self, copy: _Copy) -> None:
