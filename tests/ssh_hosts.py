@@ -93,6 +93,10 @@ def _unpacked(place: Path) -> Path:
     words = ["apt-get", "-qq", "download", *_PACKAGES]
     done = subprocess.run(words, cwd=place, capture_output=True, text=True)
     if done.returncode:
+        # On a new machine the lists of packages may be missing.
+        subprocess.run(["apt-get", "-qq", "update"], capture_output=True)
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True)
+    if done.returncode:
         pytest.fail(f"Debian's sshd cannot be had: {done.stderr.strip()[-300:]}")
     for package in place.glob("*.deb"):
         subprocess.run(["dpkg", "-x", package, place], check=True)
