@@ -45,17 +45,17 @@ class Hosts(NamedTuple):
     ----------
     inventory : of the hosts, in the group database_hosts
     here : words before a command that runs in the network as this machine does
-    names : of the hosts
+    inside : by name, words before a command that runs as a host's own
     """
 
     inventory: Path
     here: list[str]
-    names: tuple[str, ...]
+    inside: dict[str, list[str]]
 
 
 @contextmanager
-def ssh_hosts(folder: Path, *names: str) -> Iterator[Hosts]:
-    """Have hosts while the block runs."""
+def ssh_hosts(folder: Path, *names: str, settings: str = "") -> Iterator[Hosts]:
+    """Have hosts while the block runs, with further lines of their sshd's settings."""
     sshd = _unpacked(folder / "sshd")
     key = folder / "key"
     _keygen(key)
@@ -67,13 +67,14 @@ def ssh_hosts(folder: Path, *names: str) -> Iterator[Hosts]:
                  "    ansible_ssh_common_args: -o StrictHostKeyChecking=no "
                  "-o UserKnownHostsFile=/dev/null",
                  "  hosts:"]  # fmt: skip
+        inside = {}
         for name in names:
             node = network.nodes[name]
             place = folder / name
             (place / "brought").mkdir(parents=True)
             _keygen(place / "host_key")
-            settings = _SETTINGS.format(address=node.address, place=place, key=key)
-            (place / "sshd_config").write_text(settings)
+            common = _SETTINGS.format(address=node.address, place=place, key=key)
+            (place / "sshd_config").write_text(f"{common}{settings}\n")
             words = [*node.inside, "unshare", "--mount", "--uts", "sh", "-euc"]
             words += [_AS_A_HOST, "sh", name, str(place), str(FOLDER), str(sshd)]
             env = {**os.environ, "LD_LIBRARY_PATH": f"{sshd}/usr/lib/x86_64-linux-gnu"}
@@ -81,11 +82,12 @@ def ssh_hosts(folder: Path, *names: str) -> Iterator[Hosts]:
                 daemon = subprocess.Popen(words, env=env, stdout=log, stderr=log)
             stack.callback(daemon.wait)
             stack.callback(daemon.kill)
+            inside[name] = ["nsenter", f"--target={daemon.pid}", "--net", "--mount", "--uts"]
             _until_listening(place / "sshd.log", daemon)
             lines += [f"    {name}:", f"      ansible_host: {node.address}"]
         inventory = folder / "hosts.yml"
         inventory.write_text("\n".join(lines) + "\n")
-        yield Hosts(inventory, network.nodes["here"].inside, names)
+        yield Hosts(inventory, network.nodes["here"].inside, inside)
 
 
 def _unpacked(place: Path) -> Path:

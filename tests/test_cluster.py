@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_a_group_is_all_its_hosts_and_a_name_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("group", "says"),
     [
-        ("fsat", "says nothing of hosts of 'fsat'"),
+        ("fsat", "says nothing of the host 'fsat', nor of a group"),
         ("fast,slow", "names neither a host nor a group"),
         ("web", "'w1' is not in the group database_hosts"),
     ],
@@ -159,11 +160,60 @@ def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_kille
     assert verified.returncode == 0, verified.stdout + verified.stderr
     page = (report / "index.html").read_text()
     assert "a host like these" in page
-    for name in hosts.names:
+    for name in hosts.inside:
         # Credentials and half of an innolab are not left for others to read.
         brought = folder / name / "brought"
-        assert not list(brought.glob("*.half"))
+        assert not list(brought.glob("*.innolab-half"))
         assert (brought / "run").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@needs_namespaces
+def test_a_host_that_is_busy_or_full_is_refused_by_name_and_nothing_is_brought(
+    folder: Path,
+) -> None:
+    with ssh_hosts(folder, "db1", "db2") as hosts:
+        small = ["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(FOLDER)]
+        subprocess.run([*hosts.inside["db2"], *small], check=True)
+        full = _run(hosts, folder)
+        assert "db2 has 64 MiB free where" in full.communicate(timeout=120)[1]
+        assert full.returncode == 2
+
+        hold = [sys.executable, "-c", _HOLDER]
+        holder = subprocess.Popen([*hosts.inside["db1"], *hold], stdout=subprocess.PIPE)
+        assert holder.stdout
+        assert holder.stdout.readline()
+        busy = _run(hosts, folder)
+        assert "Another innolab measures on db1 already" in busy.communicate(timeout=120)[1]
+        assert busy.returncode == 2
+        assert not list((folder / "db1" / "brought").iterdir())
+        holder.kill()
+        holder.communicate()
+    assert not (folder / "reports").exists()
+
+
+_HOLDER = """
+import time
+from innolab.hosts import machine
+with machine.measuring_alone():
+    print("held", flush=True)
+    time.sleep(120)
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@pytest.mark.thorough
+@needs_namespaces
+def test_a_host_whose_sshd_forwards_no_ports_is_named_with_what_ssh_said(folder: Path) -> None:
+    with ssh_hosts(folder, "db1", settings="AllowTcpForwarding no") as hosts:
+        run = _run(hosts, folder)
+        complained = run.communicate(timeout=300)[1]
+    assert run.returncode == 1
+    assert "innolab ended on db1 as soon as it was started. It said: " in complained
+    assert "forwarding failed" in complained
+    assert not (folder / "reports").exists()
 
 
 @pytest.mark.alone
@@ -171,13 +221,12 @@ def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_kille
 @pytest.mark.thorough
 @needs_namespaces
 @pytest.mark.skipif((why := emulated.why_impossible()) is not None, reason=f"devices: {why}")
-def test_a_host_emulates_devices_by_what_was_brought(folder: Path) -> None:
-    devices = ["x25-e", "raid10-8x15k-timed"]
-    study = ["more-memory", "--scale", "smoke", "-p", "builds=mysql-5.6.24",
-             "-p", f"devices={','.join(devices)}"]  # fmt: skip
+@pytest.mark.parametrize("device", ["x25-e", "raid10-8x15k-timed"])
+def test_a_host_emulates_devices_by_what_was_brought(folder: Path, device: str) -> None:
+    words = ["--scale", "smoke", "-p", "builds=mysql-5.6.24", "-p", f"devices={device}"]
     with ssh_hosts(folder, "db1") as hosts:
-        said, complained = _run(hosts, folder, study).communicate(timeout=600)
+        said, complained = _run(hosts, folder, ["more-memory", *words]).communicate(timeout=600)
     assert said, complained
     runs = RunLog(Path(said.strip()).parent / runlog.FILE).load()[0]
-    assert {run.factors["device"] for run in runs} == set(devices)
+    assert {run.factors["device"] for run in runs} == {device}
     assert [run.error for run in runs if run.status == "failed"] == []

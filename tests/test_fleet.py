@@ -124,7 +124,10 @@ def test_a_block_that_fails_everywhere_ends_the_work_and_says_why(
 def test_a_fault_of_the_program_is_no_reason_to_try_other_hosts(
     study: Study, plan: Plan, cluster: str
 ) -> None:
-    with pytest.raises(InnolabError, match="block 1 failed with ZeroDivisionError"):
+    with pytest.raises(
+        InnolabError,
+        match=r"block 1 failed with ZeroDivisionError: .+ \(made_hosts\.py, line \d+\)",
+    ):
         _all(cluster, _tasks(study, plan, 1), made_hosts.broken)
 
 

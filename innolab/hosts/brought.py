@@ -1,12 +1,10 @@
 """innolab on a host that has nothing of it: brought over ssh, and a worker of it run there."""
 
-import json
 import subprocess
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from innolab.base.errors import InnolabError, InputError
+from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine
 from innolab.hosts.base import Words
@@ -16,13 +14,10 @@ from innolab.hosts.ssh import Remote
 _RUN = FOLDER / "run"
 # Itself is half of that.
 _ROOM_BYTES = 3 * 2**30
-_PORTS = """
-import json, socket
-found = [socket.socket() for _ in range(2)]
-for one in found:
-    one.bind(("127.0.0.1", 0))
-print(json.dumps([one.getsockname()[1] for one in found]))
-"""
+# Of the folder, or the innermost one above it that there is.
+_ROOM = 'd=$0; until [ -d "$d/" ]; do d=${d%/*}; done; df --output=avail -B1 "${d:-/}"'
+_PORTS = "from innolab.base.ports import free_ports; print(*free_ports(2))"
+_BRINGING = "Bringing innolab"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -41,57 +36,44 @@ def require_able(host: Remote) -> None:
         )
 
 
-def bring(host: Remote, bundle: Bundle) -> None:
+def is_there(host: Remote, bundle: Bundle) -> bool:
+    """Return whether a host has a bundle already."""
+    return host.run(["test", "-d", bundle.root]).status == 0
+
+
+def require_room(host: Remote) -> None:
+    """Raise InputError where a host has no room for a bundle; nothing is changed there."""
+    free = int(host.must(["sh", "-c", _ROOM, FOLDER], what="Asking for its room").split()[-1])
+    if free < _ROOM_BYTES:
+        raise InputError(
+            f"{host.name} has {bytes_text(free)} free where {FOLDER} is to be, and innolab with "
+            f"its servers and their data needs {bytes_text(_ROOM_BYTES)}. Make room there. Nothing "
+            "was written."
+        )
+
+
+def bring(host: Remote, bundle: Bundle, archive: Path) -> None:
     """Have a bundle on a host, whole or not at all, in place of an older one.
+
+    Parameters
+    ----------
+    archive : the bundle, packed here
 
     Raises
     ------
-    InputError
-        Where the host has no room for it.
     InnolabError
-        Where it cannot be packed here, or the host does not take it.
+        Where the host does not take it.
     """
-    if host.run(["test", "-d", bundle.root]).status:
-        _require_room(host)
-        half = bundle.root.with_name(f"{bundle.root.name}.half")
-        host.must(["rm", "-rf", half], what="Removing half of an innolab")
-        _send(host, bundle, half)
-        host.must(["sync", "-f", half], what="Bringing innolab")
-        host.must(["mv", half, bundle.root], what="Bringing innolab")
+    if not is_there(host, bundle):
+        with archive.open("rb") as packed:
+            host.unpack(packed, bundle.root, _BRINGING)
     links = [f"ln -sfn {bundle.root}/{part} {FOLDER}/{part}" for part in PARTS]
     others = f"find {FOLDER} -mindepth 1 -maxdepth 1 -name 'innolab-*'"
     others += f" ! -name {bundle.root.name} -exec rm -rf {{}} +"
     user = machine.SERVER_USER
     make = f"useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
     script = " && ".join([*links, others, f"{{ id {user} >/dev/null 2>&1 || {make}; }}"])
-    host.must(["sh", "-c", script], what="Bringing innolab")
-
-
-def _require_room(host: Remote) -> None:
-    host.must(["mkdir", "-p", FOLDER], what="Making a folder")
-    said = host.must(["df", "--output=avail", "-B1", FOLDER], what="Asking for its room")
-    free = int(said.split()[-1])
-    if free < _ROOM_BYTES:
-        raise InputError(
-            f"{host.name} has {bytes_text(free)} free in {FOLDER}, and innolab with its servers "
-            f"and their data needs {bytes_text(_ROOM_BYTES)}. Make room there. Nothing was written."
-        )
-
-
-def _send(host: Remote, bundle: Bundle, place: Path) -> None:
-    """Unpack a bundle on a host while it is packed here."""
-    unpack = f"mkdir -p {place} && tar --no-same-owner -x -C {place} -f -"
-    with host.feeding(["sh", "-c", unpack]) as tar:
-        assert tar.stdin is not None
-        try:
-            bundle.pack(tar.stdin)
-            tar.stdin.close()
-        except BrokenPipeError:
-            pass  # It has ended, and says why below.
-        assert tar.stderr is not None
-        said = tar.stderr.read().decode(errors="replace").strip()[-300:]
-    if tar.returncode:
-        raise InnolabError(f"Bringing innolab to {host.name} failed. It said: {said or 'nothing'}")
+    host.must(["sh", "-c", script], what=_BRINGING)
 
 
 class Worker:
@@ -121,8 +103,8 @@ class Worker:
         host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
         for name, text in credentials.items():
             host.write(_RUN / f"{name}.pem", text)
-        there = host.must([bundle.python, "-c", _PORTS], what="Starting Python")
-        inward, port = json.loads(there)
+        said = host.must([bundle.python, "-c", _PORTS], what="Starting Python").split()
+        inward, port = map(int, said)
         contact = f"tls://127.0.0.1:{own_port}"
         words: Words = [
             "setpriv", "--pdeathsig", "KILL", bundle.python, "-m", "distributed.cli.dask_worker",
@@ -132,7 +114,7 @@ class Worker:
             "--tls-ca-file", _RUN / "ca.pem", "--tls-cert", _RUN / "cert.pem",
             "--tls-key", _RUN / "key.pem", "--local-directory", _RUN, "--death-timeout", "60",
         ]  # fmt: skip
-        self._client = host.start_linked(
+        self._client = host.connection.start_linked(
             words,
             env={"INNOLAB_CACHE": str(FOLDER), "PATH": _PATH, "LC_ALL": "C.UTF-8"},
             inward={inward: scheduler_port},
@@ -155,29 +137,3 @@ class Worker:
         except subprocess.TimeoutExpired:
             self._client.kill()
             self._client.wait()
-
-
-def in_parallel(hosts: list[Remote], bundle: Bundle) -> None:
-    """Bring a bundle to several hosts at once.
-
-    Raises
-    ------
-    InnolabError
-        The first host's error, by its order.
-    """
-    errors: dict[str, InnolabError] = {}
-
-    def one(host: Remote) -> None:
-        try:
-            bring(host, bundle)
-        except InnolabError as error:
-            errors[host.name] = error
-
-    threads = [threading.Thread(target=one, args=(host,)) for host in hosts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for host in hosts:
-        if host.name in errors:
-            raise errors[host.name]

@@ -84,7 +84,10 @@ class Bundle:
             platform.python_version(),
             own_facts(),
             sorted(f"{name} {of.version}" for name, of in _distributions().items()),
-            sorted(_sha256(file) for file in [*_own_files(), *described, *starters]),
+            sorted(_sha256(file, place) for file, place in _own_files().items()),
+            sorted(
+                _sha256(file, file.relative_to(self._cache)) for file in [*described, *starters]
+            ),
         ]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
@@ -157,23 +160,6 @@ class Bundle:
         _text(tar, place, text, file.stat().st_mode & 0o777)
 
 
-def require_all(builds: Iterable[str]) -> None:
-    """Raise InnolabError where a file of a package or a server is missing here."""
-    for name, of in _distributions().items():
-        if not of.files:
-            raise InnolabError(
-                f"The package {name} does not say which files it has, so it cannot be brought to "
-                f"another host. Set this machine up anew: {places.set_up()}."
-            )
-    cache = machine.cache_folder()
-    for build in builds:
-        if not (cache / "builds" / build).is_dir():
-            raise InnolabError(
-                f"{build} lies outside of {cache / 'builds'}, and other hosts get only the builds "
-                "of the cache. Name one of those, such as mysql-9.7."
-            )
-
-
 def _standard_library() -> Path:
     return Path(sysconfig.get_paths()["stdlib"])
 
@@ -194,6 +180,11 @@ def _distributions() -> dict[str, Distribution]:
                 f"The package {name} is missing here, which measuring needs. Set this machine up "
                 f"anew: {places.set_up()}."
             ) from None
+        if not found[name].files:
+            raise InnolabError(
+                f"The package {name} does not say which files it has, so it cannot be brought to "
+                f"another host. Set this machine up anew: {places.set_up()}."
+            )
         for line in found[name].requires or ():
             needed = Requirement(line)
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):
@@ -256,5 +247,5 @@ def _text(tar: tarfile.TarFile, place: Path | str, text: str, mode: int = 0o644)
     tar.addfile(entry, io.BytesIO(text.encode()))
 
 
-def _sha256(file: Path) -> str:
-    return f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+def _sha256(file: Path, place: Path) -> str:
+    return f"{place} {hashlib.sha256(file.read_bytes()).hexdigest()}"

@@ -17,8 +17,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from innolab.base.errors import InputError
 from innolab.base.quoting import shown
-from innolab.hosts.playbooks import FOLDER, PlaybookError, ask, ask_each
-from innolab.hosts.ssh import Address
+from innolab.hosts.connection import Address
+from innolab.hosts.playbooks import FOLDER, PlaybookError, ask
 
 # Set to 1 by who has a program as inventory and wants it run.
 PROGRAMS_ALLOWED = "INNOLAB_EXECUTABLE_INVENTORY"
@@ -120,12 +120,13 @@ def find(inventory: str, name: str) -> Named:
             "it: letters, digits, '_', '.' and '-', the first a letter or a digit; no pattern and "
             "no group. Nothing was changed."
         )
-    path = _path(inventory)
-    try:
-        given = ask(path, name, " ".join(_ASKED.split()))
-    except PlaybookError as failure:
-        raise _says_nothing(inventory, f"the host '{name}'", failure) from None
-    return _found(given, inventory, name, path)
+    path, each = _asked(inventory, name)
+    if len(each) != 1:
+        raise InputError(
+            f"'{name}' is {len(each)} hosts of the inventory {shown(inventory)}, and one is "
+            "needed. Nothing was changed."
+        )
+    return _found(each[0], inventory, name, path)
 
 
 def find_each(inventory: str, group: str = GROUP) -> list[Named]:
@@ -141,20 +142,22 @@ def find_each(inventory: str, group: str = GROUP) -> list[Named]:
             f"{shown(group)} names neither a host nor a group: letters, digits, '_', '.' and '-', "
             "the first a letter or a digit. Nothing was changed."
         )
-    path = _path(inventory)
-    try:
-        each = ask_each(path, group, " ".join(_ASKED.split()))
-    except PlaybookError as failure:
-        raise _says_nothing(inventory, f"hosts of '{group}'", failure) from None
+    path, each = _asked(inventory, group)
     by_name = {str(given["inventory_hostname"]): given for given in each}
     return [_found(by_name[name], inventory, name, path) for name in sorted(by_name)]
 
 
-def _says_nothing(inventory: str, of: str, failure: PlaybookError) -> InputError:
-    said = " ".join(str(failure).split())[:_MOST_QUOTED]
-    return InputError(
-        f"The inventory {shown(inventory)} says nothing of {of}: {said}. Nothing was changed."
-    )
+def _asked(inventory: str, name: str) -> tuple[Path, list[Any]]:
+    """Return an inventory's path, and what it says of each host of a group or of one host."""
+    path = _path(inventory)
+    try:
+        return path, ask(path, name, " ".join(_ASKED.split()))
+    except PlaybookError as failure:
+        said = " ".join(str(failure).split())[:_MOST_QUOTED]
+        raise InputError(
+            f"The inventory {shown(inventory)} says nothing of the host '{name}', nor of a group "
+            f"of that name: {said}. Nothing was changed."
+        ) from None
 
 
 def _found(given: Any, inventory: str, name: str, path: Path) -> Named:

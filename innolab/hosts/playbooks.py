@@ -43,22 +43,7 @@ def show(name: str) -> None:
         raise PlaybookError(f"The playbook {name} failed; the lines above say where.")
 
 
-def ask(inventory: Path, host: str, expression: str) -> Any:
-    """Return what an expression of an inventory's variables is for a host of it.
-
-    Raises
-    ------
-    PlaybookError
-        Where the inventory cannot be read, a variable is not there, or what is named is not one
-        host.
-    """
-    found = ask_each(inventory, host, expression)
-    if len(found) != 1:
-        raise PlaybookError(f"'{host}' is {len(found)} hosts there, and one is needed")
-    return found[0]
-
-
-def ask_each(inventory: Path, pattern: str, expression: str) -> list[Any]:
+def ask(inventory: Path, pattern: str, expression: str) -> list[Any]:
     """Return what an expression of an inventory's variables is for each host of a pattern.
 
     Raises

@@ -7,39 +7,22 @@ import atexit
 import contextlib
 import re
 import shlex
-import shutil
 import subprocess
-import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts.base import TICKS_PER_S, Done, Host, HostLostError, Process, TimedOutError, Words
+from innolab.hosts.connection import Address, Connection, shell_line
 
 FOLDER = Path("/var/cache/innolab")
 SERVER_USER = "innolab"
-CONNECT_S = 20
-_LOOK_S = 0.02
 # ssh's own status where it, and not the command, failed.
 _SSH_FAILED = 255
 _END = "innolab-end-of-answer"
 _TIMES = re.compile(r"(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*\Z")
-
-
-@dataclass(frozen=True)
-class Address:
-    """How ssh finds a host; `options` are further words for ssh, as the inventory has them."""
-
-    name: str
-    host: str
-    port: int
-    user: str
-    key: str | None
-    options: tuple[str, ...]
 
 
 class Remote(Host):
@@ -48,6 +31,7 @@ class Remote(Host):
     Attributes
     ----------
     emulator : the process here that emulates the host's processors, where one does
+    connection : what carries all that is run there
     boot_id : what tells this life of the host from the next
 
     Raises
@@ -61,13 +45,10 @@ class Remote(Host):
     def __init__(self, address: Address, emulator: int | None = None) -> None:
         self.name = address.name
         self.emulator = emulator
-        self._address = address
-        self._place = Path(tempfile.mkdtemp(prefix="innolab-ssh-"))
-        self._forwarded: tuple[Path, Path] | None = None
         self._lock = threading.Lock()
         self._shell: subprocess.Popen[str] | None = None
+        self.connection = Connection(address)
         atexit.register(self.close)
-        self._connect()
         if self.must(["id", "-u"], what="Asking who we are").strip() != "0":
             self.close()
             raise InputError(
@@ -83,56 +64,7 @@ class Remote(Host):
         if self._shell is not None:
             self._shell.kill()
             self._shell.wait()
-        self._master.terminate()
-        self._master.wait()
-        shutil.rmtree(self._place, ignore_errors=True)
-
-    def _connect(self) -> None:
-        # It ends with us, also where we are killed, and with it all that it carries.
-        words = ["setpriv", "--pdeathsig", "KILL", *self._ssh(), "-o", "ControlMaster=yes"]
-        words += ["-o", f"ConnectTimeout={CONNECT_S}", "-N", self.name]
-        said = self._place / "said"
-        with said.open("wb") as file:
-            self._master = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
-        # The socket is there once the host has let us in.
-        while not (self._place / "control").exists():
-            if self._master.poll() is not None:
-                why = said.read_text(errors="replace").strip()
-                shutil.rmtree(self._place, ignore_errors=True)
-                raise InputError(
-                    f"{self.name} ({self._address.user}@{self._address.host}, port "
-                    f"{self._address.port}) cannot be reached: {why or 'no reason'}. Check that "
-                    "it runs, its address and its key in the inventory. Nothing was changed."
-                )
-            time.sleep(_LOOK_S)
-
-    def _ssh(self, control: str | None = None) -> list[str]:
-        """Return the words of ssh, by the common connection unless another is named."""
-        a = self._address
-        settings = {
-            "HostName": a.host,
-            "Port": a.port,
-            "User": a.user,
-            "BatchMode": "yes",
-            "ControlPath": control or self._place / "control",
-            "ControlPersist": "no",
-            # A host that is switched off closes nothing: these find it out within 15 s.
-            "ServerAliveInterval": 5,
-            "ServerAliveCountMax": 3,
-            "StreamLocalBindUnlink": "yes",
-            "LogLevel": "ERROR",
-        }
-        if a.key:
-            settings |= {"IdentityFile": a.key, "IdentitiesOnly": "yes"}
-        words = [word for k, v in settings.items() for word in ("-o", f"{k}={v}")]
-        return ["ssh", *words, *a.options]
-
-    def _command(self, script: str) -> list[str]:
-        # Never a connection of its own: without the first one, all has to stop.
-        return [*self._ssh(), "-o", "ControlMaster=no", "-o", "ProxyCommand=false", self.name,
-                script]  # fmt: skip
+        self.connection.close()
 
     def _lost(self) -> NoReturn:
         raise HostLostError(
@@ -153,7 +85,7 @@ class Remote(Host):
 
     def _sshd(self) -> int:
         """Return the process of our connection, the parent of the shells of all commands."""
-        done = subprocess.run(self._command("echo $PPID"), capture_output=True, text=True)
+        done = subprocess.run(self.connection.command("echo $PPID"), capture_output=True, text=True)
         if not done.stdout.strip().isdigit():
             self._lost()
         return int(done.stdout)
@@ -169,10 +101,10 @@ class Remote(Host):
     ) -> Done:
         """Run a command by the login user's shell."""
         # The last thing on stderr is what the shell's children cost.
-        script = f"cd / && {_line(words, env or {})}; status=$?; times >&2; exit $status"
+        script = f"cd / && {shell_line(words, env or {})}; status=$?; times >&2; exit $status"
         try:
             done = subprocess.run(
-                self._command(script),
+                self.connection.command(script),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -194,10 +126,10 @@ class Remote(Host):
 
     def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program; its process id comes first, then the shell becomes the program."""
-        line = _line(words, env)
+        line = shell_line(words, env)
         script = f"cd / && echo $$ && exec {line} >>{shlex.quote(str(log))} 2>&1 </dev/null"
         client = subprocess.Popen(
-            self._command(script),
+            self.connection.command(script),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -210,45 +142,6 @@ class Remote(Host):
             client.wait()
             self._lost()
         return _Started(self, client, int(line))
-
-    @contextlib.contextmanager
-    def feeding(self, words: Words) -> Iterator["subprocess.Popen[bytes]"]:
-        """Run a command that reads what the block writes to its standard input."""
-        with subprocess.Popen(
-            self._command(_line(words)), stdin=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as client:
-            yield client
-
-    def start_linked(
-        self,
-        words: Words,
-        *,
-        env: Mapping[str, str],
-        inward: Mapping[int, int],
-        outward: Mapping[int, int],
-        log: Path,
-    ) -> "subprocess.Popen[bytes]":
-        """Start a program by a connection of its own, which carries ports and ends with us.
-
-        Parameters
-        ----------
-        inward : by port of the host's loopback, the port of ours that it leads to
-        outward : by port of our loopback, the port of the host's that it leads to
-        log : file here for what the program and ssh say
-        """
-        carried = [
-            *(f"-R127.0.0.1:{there}:127.0.0.1:{here}" for there, here in inward.items()),
-            *(f"-L127.0.0.1:{here}:127.0.0.1:{there}" for here, there in outward.items()),
-        ]
-        command = ["setpriv", "--pdeathsig", "KILL", *self._ssh(control="none")]
-        command += ["-o", "ExitOnForwardFailure=yes", *carried, self.name]
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [*command, f"cd / && exec {_line(words, env)}"],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
 
     def peek(self, *paths: str | Path) -> list[str | None]:
         """Return the texts of small files, by a shell that stays: a sample each second is cheap."""
@@ -270,7 +163,7 @@ class Remote(Host):
     def _open_shell(self) -> "subprocess.Popen[str]":
         if self._shell is None or self._shell.poll() is not None:
             self._shell = subprocess.Popen(
-                self._command("exec sh"),
+                self.connection.command("exec sh"),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -296,7 +189,7 @@ class Remote(Host):
     def write(self, path: Path, text: str) -> None:
         """Write a small file."""
         done = subprocess.run(
-            self._command(f"cat > {shlex.quote(str(path))}"),
+            self.connection.command(f"cat > {shlex.quote(str(path))}"),
             input=text, capture_output=True, text=True,
         )  # fmt: skip
         self._require(done, f"Writing {path}")
@@ -326,50 +219,51 @@ class Remote(Host):
     def hold(self, folder: Path) -> Path:
         """Copy a dataset to the host once; it is there whole or not at all."""
         held = self.folder / "datasets" / folder.name
-        there = self.run(["test", "-d", held])
-        if there.status:
+        if self.run(["test", "-d", held]).status:
             self._push(folder, held)
         return held
 
     def _push(self, folder: Path, held: Path) -> None:
-        half = held.with_name(held.name + ".innolab-half")
-        self.remove(half)
-        steps: tuple[Words, ...] = (
-            ["mkdir", "-p", half],
-            ["tar", "-C", half, "-xf", "-"],
-            # Else a power cut could leave empty files under the name of a whole dataset.
-            ["sync", "-f", half],
-            ["mv", half, held],
-        )
-        unpack = " && ".join(_line(step) for step in steps)
+        what = f"Copying {folder.name}"
         with subprocess.Popen(
             ["tar", "-C", str(folder), "--sparse", "-cf", "-", "."], stdout=subprocess.PIPE
         ) as packed:
-            done = subprocess.run(
-                self._command(unpack), stdin=packed.stdout, capture_output=True, text=True
-            )
-        self._require(done, f"Copying {folder.name}")
+            assert packed.stdout is not None
+            self.unpack(packed.stdout, held, what)
         if packed.returncode:
             self.remove(held)
-            raise InnolabError(f"Copying {folder.name} failed: it could not be read here.")
-        self.must(["chown", "-R", f"{SERVER_USER}:", held], what=f"Copying {folder.name}")
+            raise InnolabError(f"{what} failed: it could not be read here.")
+        self.must(["chown", "-R", f"{SERVER_USER}:", held], what=what)
+
+    def unpack(self, archive: IO[bytes], place: Path, what: str) -> None:
+        """Unpack a tar into a folder of the host, which is there whole or not at all.
+
+        Raises
+        ------
+        InnolabError
+            Where the host does not take it; `what` names what that was to do.
+        """
+        half = place.with_name(place.name + ".innolab-half")
+        self.remove(half)
+        steps: tuple[Words, ...] = (
+            ["mkdir", "-p", half],
+            ["tar", "-C", half, "--no-same-owner", "-xf", "-"],
+            # Else a power cut could leave empty files under the name of a whole folder.
+            ["sync", "-f", half],
+            ["mv", half, place],
+        )
+        script = " && ".join(shell_line(step) for step in steps)
+        done = subprocess.run(
+            self.connection.command(script), stdin=archive, capture_output=True, text=True
+        )
+        self._require(done, what)
 
     def reach(self, socket: Path) -> Path:
         """Forward a socket; only the last one asked for stays open."""
-        here = self._place / "server"
-        if self._forwarded is not None:
-            self._forward("cancel", *self._forwarded)
-        self._forwarded = (here, socket)
-        self._forward("forward", here, socket)
-        return here
-
-    def _forward(self, verb: str, here: Path, there: Path) -> None:
-        done = subprocess.run(
-            [*self._ssh(), "-O", verb, "-L", f"{here}:{there}", self.name],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode and verb == "forward":
+        here = self.connection.forward(socket)
+        if here is None:
             self._lost()
+        return here
 
     def tool(self, name: str) -> str:
         """Return the command of a program that the playbook installed there."""
@@ -415,10 +309,3 @@ class _Started:
 
     def _signal(self, name: str) -> None:
         self._host.run(["kill", "-s", name, str(self.pid)])
-
-
-def _line(words: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
-    """Return words as a line for a shell, with variables of its environment before them."""
-    said = shlex.join(str(word) for word in words)
-    variables = shlex.join(f"{name}={value}" for name, value in (env or {}).items())
-    return f"env {variables} {said}" if variables else said

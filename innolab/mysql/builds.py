@@ -13,6 +13,7 @@ from typing import Any
 from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, tools
+from innolab.hosts.base import Host
 
 OWN_ORIGIN = "a path given by the user"
 # What stands in a server's place where a study asks a device alone.
@@ -159,6 +160,25 @@ def moved(build: Build, cache: Path, folder: Path) -> Build:
         share=build.share and there(build.share),
         plugins=build.plugins and there(build.plugins),
     )
+
+
+def require_same(build: Build, host: Host, folder: Path) -> None:
+    """Prove that a host has the very server of this machine in its folder of builds.
+
+    Raises
+    ------
+    InputError
+        Where the build does not lie in the cache, from which hosts get theirs.
+    InnolabError
+        Where the server's digest is another there.
+    """
+    there = moved(build, machine.cache_folder(), folder).mysqld[-1]
+    found = host.must(["sha256sum", there], what=f"Reading {build.id}").split()[0]
+    if found != build.sha256:
+        raise InnolabError(
+            f"{build.id} on {host.name} is not the one of this machine. Remove "
+            f"{folder / 'builds' / build.id} there and run the same again."
+        )
 
 
 def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:

@@ -6,24 +6,29 @@ programs on its hosts, so both sides prove themselves by keys made for this one 
 
 import contextlib
 import logging
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError
-from innolab.hosts import brought
+from innolab.base.ports import free_ports
+from innolab.hosts import brought, machine
 from innolab.hosts.brought import Worker
-from innolab.hosts.bundle import Bundle, require_all
+from innolab.hosts.bundle import FOLDER, Bundle
 from innolab.hosts.inventory import GROUP, Named, find_each
 from innolab.hosts.ssh import Remote
+from innolab.mysql import builds
+from innolab.mysql.builds import Build
 from innolab.record.plan import Progress
 
 # A slow host takes this long to import what measures.
 _JOIN_S = 180.0
 _LOOK_S = 0.5
+# Hosts that are sent an archive at a time.
+_SIDE_BY_SIDE = 8
 
 
 def named_hosts(asked: str) -> list[Named]:
@@ -69,14 +74,37 @@ class Cluster:
             hosts = [stack.enter_context(_connected(one)) for one in self._named]
             for host in hosts:
                 brought.require_able(host)
-            require_all(self._builds)
-            self._progress.say(f"bringing innolab to {', '.join(host.name for host in hosts)}")
-            bundle = Bundle(self._builds)
-            brought.in_parallel(hosts, bundle)
+            bundle = self._bring(hosts)
             scheduler = stack.enter_context(self._scheduler())
             self._start(hosts, bundle, scheduler, stack)
             self._stack = stack.pop_all()
         return self
+
+    def _bring(self, hosts: list[Remote]) -> Bundle:
+        """Bring this innolab to all hosts at once, and prove that their servers are ours."""
+        cache = machine.cache_folder()
+        found = [builds.find(cache, name) for name in self._builds]
+        servers = [one for one in found if isinstance(one, Build)]
+        for one in servers:
+            builds.moved(one, cache, FOLDER)  # Refuses what lies elsewhere, before it is packed.
+        # The record of one that is unavailable here says so there.
+        bundle = Bundle(one.id for one in found)
+        without = [host for host in hosts if not brought.is_there(host, bundle)]
+        for host in without:
+            brought.require_room(host)
+        self._progress.say(f"bringing innolab to {', '.join(host.name for host in hosts)}")
+        # Without a name, so that nothing is left of it where we are killed.
+        with tempfile.TemporaryFile(dir=cache) as archive:
+            if without:
+                bundle.pack(archive)
+                archive.flush()
+            with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+                packed = Path(f"/proc/self/fd/{archive.fileno()}")
+                list(pool.map(lambda host: brought.bring(host, bundle, packed), hosts))
+        for host in hosts:
+            for one in servers:
+                builds.require_same(one, host, FOLDER)
+        return bundle
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
@@ -109,7 +137,7 @@ class Cluster:
         }
         port = int(self.address.rpartition(":")[2])
         workers = []
-        for host, own_port in zip(hosts, _free_ports(len(hosts)), strict=True):
+        for host, own_port in zip(hosts, free_ports(len(hosts)), strict=True):
             log = logs / f"{host.name}.log"
             worker = Worker(host, bundle, port, own_port, credentials, log)
             stack.callback(worker.end)
@@ -143,12 +171,3 @@ def _connected(named: Named) -> Iterator[Remote]:
 
 def _joined(scheduler: Any) -> set[str]:
     return {str(worker.name) for worker in list(scheduler.workers.values())}
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports of this machine's loopback that nobody listens on, all different."""
-    with contextlib.ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in found]

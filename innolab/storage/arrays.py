@@ -17,7 +17,7 @@ from innolab.hosts import machine, observe
 from innolab.hosts.inventory import Named, find
 from innolab.hosts.playbooks import PlaybookError, play
 from innolab.hosts.ssh import Remote
-from innolab.mysql.builds import Build, moved
+from innolab.mysql.builds import Build, require_same
 from innolab.storage.raid import Array
 
 DATA, LOG = Path("/srv/innolab/data"), Path("/srv/innolab/log")
@@ -53,13 +53,7 @@ class Arrays:
         wanted = {"mysql_host_builds": [build.id for build in builds]}
         self._play(wanted, "software", "its servers and tools could not be installed")
         for build in builds:
-            there = moved(build, machine.cache_folder(), self.host.folder).mysqld[-1]
-            found = self.host.must(["sha256sum", there], what=f"Reading {build.id}").split()[0]
-            if found != build.sha256:
-                raise InnolabError(
-                    f"{build.id} on {self.host.name} is not the one of this machine. Remove "
-                    f"{self.host.folder / 'builds' / build.id} there and run the same again."
-                )
+            require_same(build, self.host, self.host.folder)
 
     def arrange(self, name: str) -> dict[str, Any]:
         """Make an array with its file system, in place of the last, and return its record.

@@ -1,0 +1,149 @@
+"""A connection by ssh: it carries commands, forwarded sockets and ports, and ends with us."""
+
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from innolab.base.errors import InputError
+from innolab.hosts.base import Words
+
+CONNECT_S = 20
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Address:
+    """How ssh finds a host; `options` are further words for ssh, as the inventory has them."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+    key: str | None
+    options: tuple[str, ...]
+
+
+class Connection:
+    """One connection to a host, that all commands share.
+
+    It is a process of ours that the kernel ends with us, also where we are killed, and the host
+    ends with it all that was started over it.
+
+    Raises
+    ------
+    InputError
+        Where the host cannot be reached; quotes ssh.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._place = Path(tempfile.mkdtemp(prefix="innolab-ssh-"))
+        self._forwarded: tuple[Path, Path] | None = None
+        words = ["setpriv", "--pdeathsig", "KILL", *self._ssh(), "-o", "ControlMaster=yes"]
+        words += ["-o", f"ConnectTimeout={CONNECT_S}", "-N", address.name]
+        said = self._place / "said"
+        with said.open("wb") as file:
+            self._master = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
+        # The socket is there once the host has let us in.
+        while not (self._place / "control").exists():
+            if self._master.poll() is not None:
+                why = said.read_text(errors="replace").strip()
+                self.close()
+                raise InputError(
+                    f"{address.name} ({address.user}@{address.host}, port {address.port}) cannot "
+                    f"be reached: {why or 'no reason'}. Check that it runs, its address and its "
+                    "key in the inventory. Nothing was changed."
+                )
+            time.sleep(_LOOK_S)
+
+    def close(self) -> None:
+        """End it, and with it all that was started over it."""
+        self._master.terminate()
+        self._master.wait()
+        shutil.rmtree(self._place, ignore_errors=True)
+
+    def _ssh(self, control: str | None = None) -> list[str]:
+        """Return the words of ssh, by the common connection unless another is named."""
+        a = self._address
+        settings = {
+            "HostName": a.host,
+            "Port": a.port,
+            "User": a.user,
+            "BatchMode": "yes",
+            "ControlPath": control or self._place / "control",
+            "ControlPersist": "no",
+            # A host that is switched off closes nothing: these find it out within 15 s.
+            "ServerAliveInterval": 5,
+            "ServerAliveCountMax": 3,
+            "StreamLocalBindUnlink": "yes",
+            "LogLevel": "ERROR",
+        }
+        if a.key:
+            settings |= {"IdentityFile": a.key, "IdentitiesOnly": "yes"}
+        words = [word for k, v in settings.items() for word in ("-o", f"{k}={v}")]
+        return ["ssh", *words, *a.options]
+
+    def command(self, script: str) -> list[str]:
+        """Return the words that run a script of the host's shell over this connection."""
+        # Never a connection of its own: without the first one, all has to stop.
+        return [*self._ssh(), "-o", "ControlMaster=no", "-o", "ProxyCommand=false",
+                self._address.name, script]  # fmt: skip
+
+    def forward(self, there: Path) -> Path | None:
+        """Return a socket here that leads to one of the host's, None where the host is lost.
+
+        Only the last one asked for stays open.
+        """
+        if self._forwarded is not None:
+            self._forward("cancel", *self._forwarded)
+        self._forwarded = (self._place / "server", there)
+        return self._forwarded[0] if self._forward("forward", *self._forwarded) else None
+
+    def _forward(self, verb: str, here: Path, there: Path) -> bool:
+        words = [*self._ssh(), "-O", verb, "-L", f"{here}:{there}", self._address.name]
+        return subprocess.run(words, capture_output=True).returncode == 0
+
+    def start_linked(
+        self,
+        words: Words,
+        *,
+        env: Mapping[str, str],
+        inward: Mapping[int, int],
+        outward: Mapping[int, int],
+        log: Path,
+    ) -> "subprocess.Popen[bytes]":
+        """Start a program by a connection of its own, which carries ports and ends with us.
+
+        Parameters
+        ----------
+        inward : by port of the host's loopback, the port of ours that it leads to
+        outward : by port of our loopback, the port of the host's that it leads to
+        log : file here for what the program and ssh say
+        """
+        carried = [
+            *(f"-R127.0.0.1:{there}:127.0.0.1:{here}" for there, here in inward.items()),
+            *(f"-L127.0.0.1:{here}:127.0.0.1:{there}" for here, there in outward.items()),
+        ]
+        command = ["setpriv", "--pdeathsig", "KILL", *self._ssh(control="none")]
+        command += ["-o", "ExitOnForwardFailure=yes", *carried, self._address.name]
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                [*command, f"cd / && exec {shell_line(words, env)}"],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+
+
+def shell_line(words: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
+    """Return words as a line for a shell, with variables of its environment before them."""
+    said = shlex.join(str(word) for word in words)
+    variables = shlex.join(f"{name}={value}" for name, value in (env or {}).items())
+    return f"env {variables} {said}" if variables else said
