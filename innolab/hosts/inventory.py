@@ -123,8 +123,8 @@ def find(inventory: str, name: str) -> Named:
     path, each = _asked(inventory, name)
     if len(each) != 1:
         raise InputError(
-            f"'{name}' is {len(each)} hosts of the inventory {shown(inventory)}, and one is "
-            "needed. Nothing was changed."
+            f"The inventory {shown(inventory)} names no single host: '{name}' is {len(each)} "
+            "hosts there, and one is needed. Nothing was changed."
         )
     return _found(each[0], inventory, name, path)
 
