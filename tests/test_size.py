@@ -227,6 +227,87 @@ def test_the_pool_comes_back_however_innolab_ends(
     _wait_until(lambda: not Path(f"/proc/{guard[0]}").exists(), 10)
 
 
+# A short silence is a sign of a stall, wherever it comes; a long one breaks the connection.
+@pytest.mark.parametrize(
+    ("after_s", "hangs_s", "says"),
+    [
+        (0, 4, "instead of|questions for counters waited"),
+        pytest.param(3, 4, "questions for counters waited", marks=pytest.mark.thorough),
+        pytest.param(3, 13, "silent for too long", marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.alone
+def test_a_server_that_hangs_on_a_ladder_gets_its_pool_back(
+    today: Build, folder: Path, after_s: float, hangs_s: float, says: str
+) -> None:
+    with _running(today, folder) as server, _on_a_rung(server) as process:
+        time.sleep(after_s)
+        with _hanging(server):
+            time.sleep(hangs_s)
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        assert _pool(server) == NOW
+    body = json.loads(out)
+    [measured] = [row for row in body["rows"] if row["known"] == "measured"]
+    assert measured["pool_bytes"] == NOW
+    assert any(re.search(says, line) for line in body["not_known"]), body["not_known"]
+    assert "Traceback" not in err
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
+def test_a_pool_comes_back_where_innolab_was_killed_while_the_server_hung(
+    today: Build, folder: Path
+) -> None:
+    with _running(today, folder) as server, _on_a_rung(server) as process:
+        guard = _guards(process.pid)
+        with _hanging(server):
+            time.sleep(2)
+            process.kill()
+            time.sleep(20)
+        _wait_until(lambda: _pool(server) == NOW, 300)
+        assert "innolab has died. The pool is 20 MiB again." in process.communicate()[1]
+    _wait_until(lambda: not Path(f"/proc/{guard[0]}").exists(), 10)
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
+def test_a_server_that_dies_on_a_ladder_has_no_pool_to_set_back(today: Build, folder: Path) -> None:
+    with pytest.raises(ServerError, match="died while"), _running(today, folder) as server:
+        with _on_a_rung(server) as process:
+            os.kill(server.pid, signal.SIGKILL)
+            said = process.communicate(timeout=120)[1]
+        assert process.returncode == 1
+        assert "could not be set back to 20 MiB" in said
+        assert "Traceback" not in said
+        server.query("SELECT 1")
+
+
+@contextmanager
+def _on_a_rung(server: Server) -> Iterator["subprocess.Popen[str]"]:
+    """Run the block once `innolab size` watches a larger pool, under an easy load."""
+    words = _size(server, "--resize", "30M", "--json", seconds=20)
+    with (
+        _loaded(server, 200, threads=1, per_s=EASY),
+        subprocess.Popen(
+            [BIN / "innolab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        _wait_until(lambda: _pool(server) == LARGER or process.poll() is not None, 60)
+        assert process.poll() is None, process.communicate()
+        yield process
+
+
+@contextmanager
+def _hanging(server: Server) -> Iterator[None]:
+    """Stop a server's process while the block runs: it answers nobody, and is not gone."""
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
 def _guards(parent: int) -> list[int]:
     """Return the processes that watch over an innolab; other sessions have their own."""
     words = ["pgrep", "--parent", str(parent), "--full", "innolab.mysql.guard"]

@@ -149,6 +149,8 @@ class Fleet:
                 self._hand_out()
                 self._wait()
                 for copy in [copy for copy in self._working.values() if copy.future.done()]:
+                    # Hosts that end meanwhile would be idle until all others' blocks are here.
+                    self._hand_out()
                     # Its host may have been lost while the block before was recorded.
                     if copy.future.done():
                         self._take(copy)
@@ -163,7 +165,7 @@ class Fleet:
 
     def _hand_out(self) -> None:
         """Give each idle host a block that nobody has, else one that is late elsewhere."""
-        busy = {copy.worker for copy in self._working.values()}
+        busy = {copy.worker for copy in self._working.values() if not copy.future.done()}
         having = Counter(copy.block for copy in self._working.values())
         hosts = self.hosts.admitted()
         for worker in [worker for worker in hosts if worker not in busy]:

@@ -178,6 +178,8 @@ def _step(visit: Visit, size: int, more_bytes: int, stall: "_Stall") -> None:
     stall.look()
     resizing.ask(visit, size)
     said = resizing.wait(visit, _RESIZE_LIMIT_S, stall.look)
+    # The answer that the resize has ended may be the one that took long.
+    stall.look()
     if said is None:
         raise StallError(
             f"after {_RESIZE_LIMIT_S:.0f} s the server was still giving up pages that are in use"
