@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import dask
 from distributed import LocalCluster, Nanny, Worker
@@ -34,29 +34,24 @@ UNWATCHED = {
 }
 
 
-@cache
-def recorded_s() -> list[list[float]]:
-    """Return the seconds that each trial of each whole block took, in the newest report."""
+def recorded_s(speed: float) -> list[list[float]]:
+    """Return how long each trial of each whole block of the newest report takes here."""
     runs = studies.find(STUDY).read(folders.finished(STUDY)[-1]).runs
     blocks: dict[int, list[float]] = {}
     for run in runs:
-        blocks.setdefault(run.block, []).append(sum(run.conditions["time_s"].values()))
+        blocks.setdefault(run.block, []).append(sum(run.conditions["time_s"].values()) / speed)
     most = max(map(len, blocks.values()))
     return [trials for trials in blocks.values() if len(trials) == most]
 
 
-def block_s(block: int, speed: float) -> list[float]:
-    """Return how long the trials of a block take here."""
-    of = recorded_s()[block % len(recorded_s())]
-    return [seconds / speed for seconds in of]
-
-
-def replayed(speed: float, task: Task, heed: Callable[[int, int], None]) -> Measured:
-    """Take as long as was recorded, or less by a factor."""
-    trials = block_s(task.block, speed)
+def replayed(recorded: list[list[float]], task: Task, heed: Callable[[int, int], None]) -> Measured:
+    """Take as long as a block did, however slowly 200 threads of one process wake up."""
+    trials = recorded[task.block % len(recorded)]
+    end = time.monotonic()
     for done, seconds in enumerate(trials):
         heed(done, len(trials))
-        time.sleep(seconds)
+        end += seconds
+        time.sleep(max(0.0, end - time.monotonic()))
     return Measured(task.block, "", [], {})
 
 
@@ -90,7 +85,8 @@ def main() -> None:
     asked = options.parse_args()
     plan = Plan(STUDY, "", {}, [], {}, blocks=Blocks(asked.blocks, asked.blocks), wave=asked.hosts)
     tasks = [Task(plan, block, frozenset()) for block in range(asked.blocks)]
-    blocks_s = [sum(block_s(block, asked.speed)) for block in range(asked.blocks)]
+    recorded = recorded_s(asked.speed)
+    blocks_s = [sum(recorded[block % len(recorded)]) for block in range(asked.blocks)]
     best_s = ideal_s(blocks_s, asked.hosts)
     # At the end the scheduler says of each late copy that nobody waits for it any more.
     logging.disable(logging.CRITICAL)
@@ -106,7 +102,7 @@ def main() -> None:
             memory_limit=0,
             dashboard_address=None,
         ) as cluster,
-        Fleet(cluster.scheduler_address, Silent(), partial(replayed, asked.speed)) as fleet,
+        Fleet(cluster.scheduler_address, Silent(), partial(replayed, recorded)) as fleet,
     ):
         every_s = best_s / max(asked.losses, 1)
         killer = threading.Thread(

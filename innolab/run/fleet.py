@@ -165,16 +165,22 @@ class Fleet:
 
     def _hand_out(self) -> None:
         """Give each idle host a block that nobody has, else one that is late elsewhere."""
-        busy = {copy.worker for copy in self._working.values() if not copy.future.done()}
+        running = [copy for copy in self._working.values() if not copy.future.done()]
+        busy = {copy.worker for copy in running}
         having = Counter(copy.block for copy in self._working.values())
         hosts = self.hosts.admitted()
-        for worker in [worker for worker in hosts if worker not in busy]:
-            able = [one for one in self._wanted.values() if worker not in one.refused]
-            free = (one for one in able if not having[one.task.block])
-            late = (one for one in able if having[one.task.block] == 1 and self._is_late(one))
-            if (one := next(free, None) or next(late, None)) is not None:
-                having[one.task.block] += 1
-                self._give(worker, one.task)
+        if idle := [worker for worker in hosts if worker not in busy]:
+            wanted = self._wanted.values()
+            free = [one for one in wanted if not having[one.task.block]]
+            lone = {copy.block for copy in running if having[copy.block] == 1}
+            late = [one for one in wanted if one.task.block in lone and self._is_late(one)]
+            left = [*free, *late]
+            for worker in idle:
+                able = (one for one in left if worker not in one.refused)
+                if (one := next(able, None)) is not None:
+                    left.remove(one)
+                    having[one.task.block] += 1
+                    self._give(worker, one.task)
         for one in self._wanted.values():
             if hosts and not having[one.task.block] and one.refused.issuperset(hosts):
                 raise InnolabError(
