@@ -81,7 +81,7 @@ def main() -> None:
     options.add_argument("--hosts", type=int, default=200)
     options.add_argument("--blocks", type=int, default=1000)
     options.add_argument("--losses", type=int, default=0)
-    options.add_argument("--speed", type=float, default=2, help="recorded seconds in one of here")
+    options.add_argument("--speed", type=float, default=10, help="recorded seconds in one of here")
     asked = options.parse_args()
     plan = Plan(STUDY, "", {}, [], {}, blocks=Blocks(asked.blocks, asked.blocks), wave=asked.hosts)
     tasks = [Task(plan, block, frozenset()) for block in range(asked.blocks)]

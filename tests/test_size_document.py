@@ -1,5 +1,6 @@
 """What `innolab size` offers to buy, and what it calls a server: from numbers made by hand."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from innolab.analysis.stats import Interval
 from innolab.base.errors import InnolabError
 from innolab.cli import size, size_document
 from innolab.mysql.visit import Facts
+from innolab.report import size_page
+from innolab.report.size_page import Place
 from innolab.run.own_server import Row, Sized
 from innolab.storage.profiles import profiles
 
-GB = 10**9
+GB, MIB = 10**9, 2**20
 PAGE = 16384
 DEVICE = "fusionio-320"
 
@@ -76,3 +79,16 @@ def test_a_page_that_cannot_be_written_is_said_in_words_of_its_own() -> None:
         size._write(Path("/proc/none/size.html"), _sized(20), [])
     assert "INNOLAB" not in str(caught.value)
     assert caught.value.exit_status == 1
+
+
+def test_no_line_is_modelled_through_what_was_measured() -> None:
+    places = [
+        Place(MIB, 3.0, 2.0, 4.0, is_measured=False),
+        Place(2 * MIB, 9.0, math.nan, math.nan, is_measured=True),
+        Place(3 * MIB, 1.0, 0.5, 2.0, is_measured=False),
+    ]
+    [axes] = size_page._drawn(places, []).axes
+    drawn = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    assert drawn == {"modelled": [3.0, 1.0], "measured": [9.0]}
+    [axes] = size_page._drawn(places[1:2], []).axes
+    assert [line.get_label() for line in axes.lines] == ["measured"]

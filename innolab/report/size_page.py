@@ -1,6 +1,5 @@
 """The page that shows what other sizes of a server's buffer pool would give."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,16 +76,16 @@ def _drawn(reads: Sequence[Place], per_s: Sequence[Place]) -> "Picture":
 
 
 def _panel(axes: "Axes", places: Sequence[Place]) -> None:
-    modelled = [one for one in places if not math.isnan(one.low)]
-    at = [one.pool_bytes / _MIB for one in modelled]
-    axes.fill_between(
-        at, [one.low for one in modelled], [one.high for one in modelled], color=_LINE, alpha=0.2,
-        linewidth=0, label="its interval",
-    )  # fmt: skip
-    axes.plot(
-        [one.pool_bytes / _MIB for one in places], [one.estimate for one in places], color=_LINE,
-        linewidth=1.5, label="modelled",
-    )  # fmt: skip
+    # Through what was measured a line would show as modelled what the model does not say.
+    if modelled := [one for one in places if not one.is_measured]:
+        at = [one.pool_bytes / _MIB for one in modelled]
+        axes.plot(
+            at, [one.estimate for one in modelled], color=_LINE, linewidth=1.5, label="modelled"
+        )
+        axes.fill_between(
+            at, [one.low for one in modelled], [one.high for one in modelled], color=_LINE,
+            alpha=0.2, linewidth=0, label="its interval",
+        )  # fmt: skip
     seen = [one for one in places if one.is_measured]
     axes.plot(
         [one.pool_bytes / _MIB for one in seen], [one.estimate for one in seen], "o",
