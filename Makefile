@@ -67,10 +67,12 @@ lab-down: $(VENV)/.ready  ## end the lab and delete its disks (its image stays)
 bench: setup  ## measure innolab itself, as ratios taken side by side
 	@$(BIN)/ansible-playbook playbooks/workstation.yml -e '{"tools_wanted": ["fio", "mysql-client"]}'
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.scheduling
 
-evaluate: setup  ## do our intervals hold? simulated, then the same arm twice on real servers (root)
+evaluate: setup  ## do our intervals hold? simulated, then sizes of pools and the same arm twice on real servers (root)
 	@$(BIN)/python -m benchmarks.error_rates
 	@$(BIN)/python -m benchmarks.pooling_rates
+	@$(BIN)/python -m benchmarks.sizing
 	@$(BIN)/python -m benchmarks.evaluation
 
 spreads: $(VENV)/.ready  ## write data/spreads.csv: by how much restarts differ in our own reports

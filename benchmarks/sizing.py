@@ -1,6 +1,6 @@
 """How far `innolab size` is off at sizes that it has not seen, and what it costs the server.
 
-`python -m benchmarks.sizing` takes some fifteen minutes. For each server and each load the pool
+`python -m benchmarks.sizing` takes some 25 minutes. For each server and each load the pool
 stands at the same share of the data; what is predicted from there for other sizes is set beside
 servers that were started with them. Today's server also climbs a ladder of two sizes.
 """

@@ -150,7 +150,10 @@ def climb(
             rungs.append(_rung(visit, size, more, seconds, _Stall(visit, per_s, is_guarded)))
             if rungs[-1].stretch is None:
                 break
-        say(f"setting the pool back to {bytes_text(now_bytes)}")
+        say(
+            f"setting the pool back to {bytes_text(now_bytes)}: where clients never pause, the "
+            "server may take minutes to give up pages"
+        )
     say(f"the pool is {bytes_text(now_bytes)} again")
     return rungs + [Rung(size, None, 0.0) for size in sizes[len(rungs) :]]
 
