@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +106,9 @@ class _Connection:
         self.with_rows = True
         self._found: list[tuple[Any, ...]] = []
 
-    def cursor(self) -> "_Connection":
-        return self
-
-    def __enter__(self) -> "_Connection":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the cursor; the connection stays."""
+    @contextlib.contextmanager
+    def cursor(self) -> Iterator["_Connection"]:
+        yield self
 
     def execute(self, sql: str) -> None:
         self._found = self.server.answer(sql)

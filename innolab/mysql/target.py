@@ -13,6 +13,7 @@ from innolab.base.errors import InnolabError, InputError
 
 # How long to wait for a connection, and for an answer: a server that hangs sends neither.
 _WAIT_S, _ANSWER_S = 10, 30
+_NO_NUMBER = -1
 # The numbers of errors that clients themselves find, as MySQL has them; all others are answers.
 _CLIENTS_OWN = range(2000, 3000)
 # Of option files those that the command-line client reads too.
@@ -131,6 +132,12 @@ def refusal(error: Error) -> InnolabError:
         )
     if isinstance(error, ReadTimeoutError | WriteTimeoutError):
         return InnolabError("The server stopped answering: it was silent for too long.")
+    # The connector looks for the server before a statement, and does not say why it found none.
+    if error.errno == _NO_NUMBER:
+        return InnolabError(
+            "The server stopped answering: its connection broke, or it was silent for too long. "
+            "See its error log."
+        )
     return InnolabError(
         f"The server stopped answering: {_words(error)}. See its error log, and run the same "
         "command again."

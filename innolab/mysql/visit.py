@@ -140,12 +140,9 @@ class Visit:
         """
         self._asked += 1
         try:
-            cursor = self._connection.cursor()
-            cursor.execute(sql)
-            rows = list(cursor.fetchall()) if cursor.with_rows else []
-            # Only here: where the server is silent it raises too, and would hide that silence.
-            cursor.close()
-            return rows
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall()) if cursor.with_rows else []
         except Error as error:
             raise refusal(error) from None
 
