@@ -76,7 +76,7 @@ def lose_hosts(cluster: LocalCluster, times: int, every_s: float, ended: threadi
 
 
 def main() -> None:
-    """Print throughput over the ideal, and whether each block arrived once."""
+    """Print throughput over the ideal; exit status 1 where a block is missing or came twice."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--hosts", type=int, default=200)
     options.add_argument("--blocks", type=int, default=1000)
@@ -120,6 +120,8 @@ def main() -> None:
         f"ideal {best_s:.1f} s (all blocks over the hosts: {sum(blocks_s) / asked.hosts:.1f} s), "
         f"{best_s / took_s:.1%} of the ideal; {once} blocks arrived once"
     )
+    if once < asked.blocks:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -129,7 +129,8 @@ def test_a_notebook_source_is_a_paper(path: Path) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             assert before.cell_type == "markdown", "prose before every code cell"
-            # A study may take more parameters; they have a line each, and nothing beside them.
+            # A study may take more parameters; they have a line each, and nothing beside them:
+            # of two on a line papermill says that they are unknown.
             is_list = "parameters" in cell.metadata.get("tags", [])
             most = len(studies.find(path.stem).parameters.model_fields) if is_list else 15
             assert len(cell.source.splitlines()) <= most
