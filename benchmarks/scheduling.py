@@ -71,7 +71,7 @@ def lose_hosts(cluster: LocalCluster, times: int, every_s: float, ended: threadi
             return
         name = dice.choice(sorted(cluster.workers, key=str))
         worker: Worker | Nanny = cluster.workers.pop(name)
-        cluster.sync(worker.close, timeout=0, executor_wait=False, reason="lost")
+        cluster.sync(worker.close, timeout=1, executor_wait=False, reason="lost")
         cluster.scale(len(cluster.worker_spec))
 
 

@@ -6,6 +6,7 @@ A module of its own, which the workers of a real cluster import too.
 import errno
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,9 @@ _FIRST: dict[str, object] = {}
 # The block that a host took long over, and the workers that gave it with a failed run.
 SLOW: list[int] = []
 PARTLY: list[str] = []
+# Workers that hang with a block until the test lets go of them.
+HANGING: list[str] = []
+LET_GO = threading.Event()
 
 
 def member() -> str:
@@ -147,4 +151,12 @@ def broken_where_late(task: Task, heed: Heed) -> Measured:
         raise ZeroDivisionError("nothing to divide by")
     if task.block == 5:
         time.sleep(7)
+    return quick(task, heed)
+
+
+def hanging_with_the_first(most: int, task: Task, heed: Heed) -> Measured:
+    """Hang with the first block on as many workers as are to hang; others give it."""
+    if task.block == 0 and len(HANGING) < most:
+        HANGING.append(member())
+        LET_GO.wait(60)
     return quick(task, heed)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import made_hosts
 import pytest
 from conftest import BIN, ROOT, Innolab, made_run, plan_of
-from distributed import LocalCluster
+from distributed import LocalCluster, Status
 
 from innolab import __version__, studies
 from innolab.analysis import consistency
@@ -60,16 +61,23 @@ class Lines:
         pass
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a scheduler with four workers in this process."""
+@contextmanager
+def _hosts(number: int) -> Iterator[LocalCluster]:
+    """Start a cluster of workers in this process, which others may join."""
     with LocalCluster(
-        n_workers=4,
+        n_workers=number,
         threads_per_worker=1,
         processes=False,
         resources={RESOURCE: 1},
         dashboard_address=None,
     ) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a scheduler with four workers in this process."""
+    with _hosts(4) as made:
         yield made.scheduler_address
 
 
@@ -150,6 +158,48 @@ def test_a_copy_with_failed_runs_does_not_displace_one_that_is_still_measured(
     assert [one.failed for one in found] == [0] * 4
 
 
+@pytest.fixture
+def hanging() -> Iterator[list[str]]:
+    """The workers that hang until the test ends."""
+    made_hosts.LET_GO.clear()
+    made_hosts.HANGING.clear()
+    yield made_hosts.HANGING
+    made_hosts.LET_GO.set()
+
+
+def test_a_block_goes_to_a_third_host_where_two_hang_with_it(
+    study: Study, plan: Plan, hanging: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "_LOOK_S", 0.2)
+    how = partial(made_hosts.hanging_with_the_first, 2)
+    with _hosts(3) as made:
+        found = _all(made.scheduler_address, _tasks(study, plan, 4), how)
+        made_hosts.LET_GO.set()
+    assert sorted(one.block for one in found) == list(range(4))
+    assert len(hanging) == 2
+    assert next(one.member for one in found if one.block == 0) not in hanging
+
+
+def test_a_host_that_hangs_while_it_ends_is_lost(
+    study: Study, plan: Plan, hanging: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "_LOOK_S", 0.2)
+    # Else the other host might have given the block before anybody looks after this one.
+    monkeypatch.setattr(fleet, "_SLOW", float("inf"))
+    lines = Lines()
+    how = partial(made_hosts.hanging_with_the_first, 1)
+    with _hosts(2) as made, Fleet(made.scheduler_address, lines, how) as work:
+        blocks = work.blocks(_tasks(study, plan, 2))
+        assert next(blocks).block == 1
+        (ending,) = (one for one in made.workers.values() if one.address in hanging)
+        # It tells the scheduler so, and then nothing more.
+        ending.status = Status.closing
+        assert next(blocks).block == 0
+        made_hosts.LET_GO.set()
+        ending.status = Status.running
+    assert lines.marked == [f"block 1: {ending.name} was lost"]
+
+
 def test_a_fault_in_a_copy_that_nobody_waits_for_does_not_end_the_work(
     study: Study, plan: Plan, cluster: str
 ) -> None:
@@ -200,21 +250,8 @@ def test_a_cluster_without_hosts_is_refused() -> None:
         Fleet(made.scheduler_address, Lines())
 
 
-@contextmanager
-def _one_host() -> Iterator[LocalCluster]:
-    """Start a cluster of one worker in this process, which others may join."""
-    with LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        processes=False,
-        resources={RESOURCE: 1},
-        dashboard_address=None,
-    ) as made:
-        yield made
-
-
 def test_a_fleet_whose_hosts_left_is_refused(study: Study) -> None:
-    with _one_host() as made, Fleet(made.scheduler_address, Lines(), can=made_hosts.able) as fleet:
+    with _hosts(1) as made, Fleet(made.scheduler_address, Lines(), can=made_hosts.able) as fleet:
         made.scale(0)
         _until(lambda: not fleet.hosts.workers())
         with pytest.raises(InputError, match="no worker with the resource 'host'"):
@@ -225,7 +262,7 @@ def test_a_fleet_whose_hosts_left_is_refused(study: Study) -> None:
 def test_a_host_that_joins_late_must_be_like_the_others(study: Study, can: Can, hosts: int) -> None:
     lines = Lines()
     with (
-        _one_host() as made,
+        _hosts(1) as made,
         Fleet(made.scheduler_address, lines, made_hosts.quick, can) as fleet,
     ):
         chosen = replace(fleet.hosts.prepare(study.name, {}), blocks=Blocks(3, 12))

@@ -13,6 +13,8 @@ from innolab.run.block import Ability, differing, differing_here
 RESOURCE = "host"
 # Within which a host says what it can run.
 _ASK_S = 120.0
+# What a worker is in that ends: one that is stuck at it stays known to its scheduler.
+_ENDING = {"closing", "closing_gracefully", "closed", "failed"}
 # A host's clock from this machine's, at most: less than what a report may have (`consistency`).
 _CLOCKS_APART_S = 4.0
 
@@ -56,13 +58,14 @@ class Hosts:
         return self._names.get(worker, worker)
 
     def workers(self) -> list[str]:
-        """Return the addresses of the workers that can be hosts."""
+        """Return the addresses of the workers that can be hosts, of those that do not end."""
         try:
             known = self._client.scheduler_info(n_workers=-1)["workers"]
         except OSError:
             raise ended(self.address) from None
         self._names |= {at: str(one["name"]) for at, one in known.items()}
-        return sorted(at for at, one in known.items() if one["resources"].get(RESOURCE))
+        here = {at: one for at, one in known.items() if one["status"] not in _ENDING}
+        return sorted(at for at, one in here.items() if one["resources"].get(RESOURCE))
 
     def require_some(self, workers: Sequence[str]) -> None:
         """Raise InputError where there is no worker."""

@@ -166,14 +166,15 @@ class Fleet:
     def _hand_out(self) -> None:
         """Give each idle host a block that nobody has, else one that is late elsewhere."""
         running = [copy for copy in self._working.values() if not copy.future.done()]
+        answered = {copy.block for copy in self._working.values() if copy.future.done()}
         busy = {copy.worker for copy in running}
         having = Counter(copy.block for copy in self._working.values())
         hosts = self.hosts.admitted()
         if idle := [worker for worker in hosts if worker not in busy]:
             wanted = self._wanted.values()
             free = [one for one in wanted if not having[one.task.block]]
-            lone = {copy.block for copy in running if having[copy.block] == 1}
-            late = [one for one in wanted if one.task.block in lone and self._is_late(one)]
+            lacking = {copy.block for copy in running} - answered
+            late = [one for one in wanted if one.task.block in lacking and self._is_late(one)]
             left = [*free, *late]
             for worker in idle:
                 able = (one for one in left if worker not in one.refused)
@@ -201,13 +202,14 @@ class Fleet:
         self._working[str(future.key)] = _Copy(worker, task.block, time.monotonic(), future)
 
     def _is_late(self, one: _Wanted) -> bool:
-        """Return whether another host should measure a block too, which has measured none of it."""
+        """Return whether one more host should measure a block that is being measured."""
         return one.found is None and self._lateness(one.task.block) > _SLOW
 
     def _lateness(self, block: int) -> float:
         """Return by which factor a host has had a block longer than others took for theirs.
 
-        Its time is from when it was given the block: one that hangs never says that it began.
+        That host is the last that was given it, as those before may never answer. Its time is from
+        when it was given the block: one that hangs never says that it began.
         """
         if not self._took_s:
             return 0
