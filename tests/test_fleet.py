@@ -765,7 +765,8 @@ def test_two_hosts_with_real_servers_make_one_report_that_verifies(
     assert verified.returncode == 0, verified.stdout + verified.stderr
     page = (report / "index.html").read_text()
     assert "a host like these" in page
-    assert "no host has two valid blocks" in page, "each measured one"
+    # Whether a run is valid where both share two processors is not this test's: one block each is.
+    assert "it takes three hosts with two valid blocks each" in page
 
 
 def _dask(inside: list[str], cache: Path, *words: str) -> subprocess.Popen[bytes]:
