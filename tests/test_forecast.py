@@ -6,7 +6,7 @@ import pytest
 from innolab.analysis import cache_misses
 from innolab.analysis.queueing import Device, Model
 from innolab.studies.more_memory import forecast
-from innolab.studies.more_memory.study import POOL_RATIOS, STUDY, MemoryParameters
+from innolab.studies.more_memory.study import POOL_RATIOS, STUDY, TIMED, MemoryParameters
 
 _TRUE = Model(cpu_tps=3000.0, threads=16, reads=20.0, miss_cpu_s=1e-5)
 _ROWS = 2_000_000
@@ -25,7 +25,8 @@ def _forecasts(
         uniform = arm.distribution == "uniform"
         if arm.load == "read_only" and not (uniform and (arm.device, arm.pool_ratio) == absent):
             miss = cache_misses.miss_ratio(arm.distribution, arm.pool_ratio, 20_000, _ROWS)
-            rows.append({**vars(arm), "tps": _TRUE.tps(miss, speeds[arm.device])})
+            speed = speeds.get(arm.device)
+            rows.append({**vars(arm), "tps": _TRUE.tps(miss, speed) if speed else 1.0})
     return forecast.forecasts(pd.DataFrame(rows), speeds, _ROWS, 16)
 
 
@@ -35,6 +36,7 @@ def test_planted_constants_are_found_and_held_out_arms_predicted() -> None:
     assert found.model.reads == pytest.approx(20, rel=0.01)
     assert found.model.miss_cpu_s == pytest.approx(1e-5, rel=0.02)
     assert found.arms[found.arms.held_out].log_error.abs().max() < 0.01
+    assert not set(found.arms.device) & set(TIMED.values()), "they have no one speed"
 
 
 def test_no_arm_is_both_fitted_on_and_tested() -> None:
@@ -65,8 +67,12 @@ def test_devices_of_one_speed_tell_no_constants_apart() -> None:
 
 def test_a_device_calibrated_twice_has_the_geometric_mean() -> None:
     names = ["device.name", "device.calibration.read_per_s", "device.calibration.write_per_s"]
-    twice = pd.DataFrame([("a", 100.0, 10.0), ("a", 400.0, 10.0), ("b", 5.0, 5.0)], columns=names)
+    twice = pd.DataFrame(
+        [("a", 100.0, 10.0), ("a", 400.0, 10.0), ("b", 5.0, 5.0), ("x25-e-timed", 9.0, 9.0)],
+        columns=names,
+    )
     found = forecast.calibrated(twice)
+    assert set(found) == {"a", "b"}, "a device with service times has no one speed"
     assert found["a"].read_per_s == pytest.approx(200)
     assert found["b"].write_per_s == pytest.approx(5)
 

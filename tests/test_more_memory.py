@@ -26,6 +26,7 @@ from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
 from innolab.run import plan
 from innolab.storage import emulated, fio, profiles
+from innolab.studies.more_memory.study import TIMED
 from innolab.studies.study import Arm
 
 pytestmark = pytest.mark.integration
@@ -85,7 +86,9 @@ def test_the_sweep_has_every_level_that_the_claims_need() -> None:
     assert {arm.distribution for arm in arms} == {"uniform", "special", "pareto", "zipf"}
     # 15k is a member of arrays, not what a database lies on; the rest are other studies'.
     others = {"15k", "cap-write-20mb", "s3-disk", "iodrive-80"}
-    assert {arm.device for arm in arms} == {*profiles.limited(), "host"} - others
+    limited = {*profiles.limited(), "host"} - others
+    assert {arm.device for arm in arms} == limited | set(TIMED.values())
+    assert {arm.pool_ratio for arm in arms if arm.device in TIMED.values()} == {round(c, 6)}
 
 
 @pytest.mark.parametrize("scale", ["smoke", "quick", "paper"])

@@ -58,9 +58,12 @@ class Forecast:
 def forecasts(
     runs: pd.DataFrame, speeds: dict[str, Device], rows: int, threads: int
 ) -> list[Forecast]:
-    """Return the model of each server and load that has the arms for it; `runs` has a row a run."""
+    """Return the model of each server and load that has the arms for it.
+
+    `runs` has a row a run; those of devices without a speed are left out.
+    """
     found: list[Forecast | None] = []
-    for _, of in runs.groupby("server", sort=False):
+    for _, of in runs[runs.device.isin(list(speeds))].groupby("server", sort=False):
         arms = _arms(of, speeds, rows)
         reads = _forecast(arms[arms.load == "read_only"], queueing.fit_reads, threads)
         if reads:
@@ -111,10 +114,13 @@ def _forecast(arms: pd.DataFrame, fit: Callable[..., Model], threads: int) -> Fo
 def calibrated(devices: pd.DataFrame) -> dict[str, Device]:
     """Return what fio found each device to give; of several sessions, the geometric mean.
 
+    Those with service times are left out: the model's stations have one speed whatever waits.
     Takes a row a run: `device.name`, `device.calibration.read_per_s` and `.write_per_s`.
     """
     speeds = [f"device.calibration.{kind}_per_s" for kind in ("read", "write")]
-    groups: Any = devices.groupby("device.name") if len(devices) else ()
+    timed = [name for name, profile in profiles().items() if profile.times]
+    by_speed = devices[~devices["device.name"].isin(timed)] if len(devices) else devices
+    groups: Any = by_speed.groupby("device.name") if len(by_speed) else ()
     return {name: Device(*(_mean(of[speed]) for speed in speeds)) for name, of in groups}
 
 

@@ -53,10 +53,12 @@ SWEEP = {
     "read_only": tuple(name for name in LEVELS if name != "half"),
     "read_write": ("2/18", "C", "120/314", "1.6C", "2C", "250/314", "0.9A", "A", "3.5C", "22/18"),
 }
+# Devices by limits, and the same ones by service times.
+TIMED = {"raid10-8x15k": "raid10-8x15k-timed", "x25-e": "x25-e-timed"}
 # What the other devices are needed for by the claims and the model; our own hypotheses ask about
 # reading alone, since a writing trial takes twice as long.
 SHORT: dict[str, dict[str, tuple[str, ...]]] = {
-    "x25-e": {"read_only": ("C",), "read_write": ("C",)},
+    **{name: dict.fromkeys(LOADS, ("C",)) for name in ("x25-e", *TIMED.values())},
     "fusionio-320": dict.fromkeys(LOADS, ("2/18", "C", "120/314", "250/314", "22/18")),
     HOST: {"read_only": ("120/314", "250/314", "0.9A", "A"), "read_write": ()},
     "cap-2000": {"read_only": ("0.9A", "A"), "read_write": ()},
@@ -103,7 +105,8 @@ class MemoryParameters(Parameters):
 
     ROWS: ClassVar = ByScale(250_000, 2_000_000, 80_000_000)
     threads: Threads = 16
-    devices: Devices = ["raid10-8x15k", "x25-e", "fusionio-320", "cap-2000", HOST]
+    devices: Devices = ["raid10-8x15k", "x25-e", "fusionio-320", "cap-2000", HOST,
+                        *TIMED.values()]  # fmt: skip
     flush_log_at_trx_commit: FlushLog = 2
     buy_data_gb: float = asks(100.0, gt=0, allow_inf_nan=False)
     buy_memory_gb: float = asks(32.0, gt=0, allow_inf_nan=False)
