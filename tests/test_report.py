@@ -299,6 +299,17 @@ def _kept() -> Path:
     return next(p.parent for p in REFERENCES if p.parent.parent.name == "multi-buffer-pool")
 
 
+@pytest.mark.parametrize("name", studies.names())
+def test_todays_notebook_renders_a_report_that_lacks_newer_arms(
+    name: str, innolab: Innolab, folder: Path
+) -> None:
+    oldest = folders.finished(name)[0]
+    done = innolab("render", str(oldest), INNOLAB_REPORTS=str(folder))
+    assert done.returncode == 0, done.stderr
+    made = Path(done.stdout.strip()).parent
+    assert (made / "runs.jsonl").read_bytes() == (oldest / "runs.jsonl").read_bytes()
+
+
 @pytest.mark.thorough
 def test_rendering_again_makes_a_new_version_from_the_same_runs(
     innolab: Innolab, folder: Path
