@@ -311,15 +311,15 @@ wait $!
 @pytest.mark.thorough
 @pytest.mark.integration
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk that this needs")
-@pytest.mark.parametrize("keep", ["false", "true"])
-def test_a_full_disk_is_a_failed_run_and_the_rest_goes_on(folder: Path, keep: str) -> None:
+@pytest.mark.parametrize("option", [[], ["--keep-failed"]])
+def test_a_full_disk_is_a_failed_run_and_the_rest_goes_on(folder: Path, option: list[str]) -> None:
     from innolab.hosts import machine
 
     with (folder / "image").open("wb") as image:
         image.truncate(1600 * 1024**2)
     subprocess.run(["mkfs.ext4", "-q", "-F", folder / "image"], check=True)
     (folder / "disk").mkdir()
-    run = " ".join([f"{BIN}/innolab", *_RUN, "-p", f"keep_failed={keep}"])
+    run = " ".join([f"{BIN}/innolab", *_RUN, *option])
     script = _FILLED.format(folder=folder, cache=machine.cache_folder(), run=run)
     after = f"ls {folder}/disk/innolab-kept > {folder}/kept; umount {folder}/disk"
     subprocess.run(["unshare", "--mount", "sh", "-c", script + after], timeout=300, cwd=ROOT)
@@ -327,8 +327,22 @@ def test_a_full_disk_is_a_failed_run_and_the_rest_goes_on(folder: Path, keep: st
     failed = [run for run in runs if run.status == "failed"]
     assert len(failed) == 1
     assert "The disk of the data is full" in str(failed[0].error)
-    assert len(runs) == 2
-    assert sum(run.valid for run in runs) == 1
+    # Two arms, and the control once more.
+    assert len(runs) == 3
+    assert sum(run.valid for run in runs) == 2
     kept = (folder / "kept").read_text().split()
-    assert [name.endswith(journal.FAILED) for name in kept] == ([True] if keep == "true" else [])
-    assert ("Its data are kept in innolab-kept" in str(failed[0].error)) == (keep == "true")
+    assert [name.endswith(journal.FAILED) for name in kept] == [True for _ in option]
+    assert ("Its data are kept in innolab-kept" in str(failed[0].error)) == bool(option)
+
+
+def test_plans_that_name_keep_failed_are_read_and_new_ones_are_refused() -> None:
+    study = studies.find("compressed-insert")
+    assert study.check({"keep_failed": False}) == study.check({})
+    with pytest.raises(InputError, match="'keep_failed' is unknown"):
+        study.check({"keep_failed": True})
+
+
+def test_data_are_kept_on_this_host_alone(innolab: Innolab) -> None:
+    done = innolab("run", "compressed-insert", "--keep-failed", "--scheduler", "tcp://127.0.0.1:1")
+    assert done.returncode == 2
+    assert "does not go with --hosts or --scheduler. Nothing was written." in done.stderr

@@ -129,11 +129,7 @@ def test_a_notebook_source_is_a_paper(path: Path) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             assert before.cell_type == "markdown", "prose before every code cell"
-            # A study may take more parameters; they have a line each, and nothing beside them:
-            # of two on a line papermill says that they are unknown.
-            is_list = "parameters" in cell.metadata.get("tags", [])
-            most = len(studies.find(path.stem).parameters.model_fields) if is_list else 15
-            assert len(cell.source.splitlines()) <= most
+            assert len(cell.source.splitlines()) <= 15
             assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
             assert cell.outputs == []
             assert cell.execution_count is None

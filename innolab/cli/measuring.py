@@ -38,10 +38,19 @@ def run(
             help="Measure on these hosts over ssh, one or many; they need nothing of innolab's.",
         ),
     ] = None,
+    keep_failed: Annotated[
+        bool,
+        typer.Option("--keep-failed", help="Keep the data of failed trials that are on our disk."),
+    ] = False,
 ) -> None:
     """Measure a study and make its report; resume an interrupted run of the same plan."""
     if scheduler is not None and hosts is not None:
         raise InputError("Give --hosts or --scheduler, not both. Nothing was written.")
+    if keep_failed and (scheduler is not None or hosts is not None):
+        raise InputError(
+            "--keep-failed keeps data on this host's disk, so it does not go with --hosts or "
+            "--scheduler. Nothing was written."
+        )
     from innolab import studies
     from innolab.base.clock import Clock
     from innolab.run.progress import Shown
@@ -56,12 +65,12 @@ def run(
         elif scheduler is not None:
             page = _on_a_fleet(found, parameters, version, progress, clock, scheduler)
         else:
-            page = _on_this_host(found, parameters, version, progress, clock)
+            page = _on_this_host(found, parameters, version, progress, clock, keep_failed)
     print(page)
 
 
 def _on_this_host(
-    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any
+    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, keep_failed: bool
 ) -> Path:
     from innolab.hosts import machine
     from innolab.report import folders
@@ -70,7 +79,8 @@ def _on_this_host(
     chosen = prepare(study, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
-        return _report(study, folders.begin(chosen, version), progress, clock)
+        folder = folders.begin(chosen, version)
+        return _report(study, folder, progress, clock, keep_failed=keep_failed)
 
 
 def _on_hosts(
@@ -142,7 +152,15 @@ def _in_folder_alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _report(study: Any, folder: Path, progress: Any, clock: Any, fleet: Any = None) -> Path:
+def _report(
+    study: Any,
+    folder: Path,
+    progress: Any,
+    clock: Any,
+    fleet: Any = None,
+    *,
+    keep_failed: bool = False,
+) -> Path:
     """Measure what a report's folder lacks, seal it, and return its page."""
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
@@ -153,7 +171,9 @@ def _report(study: Any, folder: Path, progress: Any, clock: Any, fleet: Any = No
     if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
         print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
     shown = Provisional(study, folder, progress)
-    runs = measure(study, folder, progress, clock, shown.after_trial, fleet)
+    runs = measure(
+        study, folder, progress, clock, shown.after_trial, fleet, keep_failed=keep_failed
+    )
     if all(one.status == "failed" for one in runs.runs):
         raise InnolabError(
             f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "

@@ -49,6 +49,8 @@ def measure(
     clock: Clock,
     after_trial: Callable[[int, bool], None] = lambda _blocks, _is_whole: None,
     crew: Crew | None = None,
+    *,
+    keep_failed: bool = False,
 ) -> RunSet:
     """Run every trial that the folder's plan calls for and has no record of; return all runs.
 
@@ -59,6 +61,7 @@ def measure(
     after_trial : is called after each trial, with the number of blocks that are complete and
         whether the trial has just completed one
     crew : the hosts that measure, where it is not this one
+    keep_failed : whether this host keeps the data of a trial that failed, to be looked at
 
     Raises
     ------
@@ -104,7 +107,7 @@ def measure(
         if crew:
             _run_blocks(study, chosen, log, progress, clock, after_trial, crew)
         else:
-            _run_trials(study, chosen, log, progress, clock, after_trial)
+            _run_trials(study, chosen, log, progress, clock, after_trial, keep_failed)
     return study.read(folder)
 
 
@@ -125,11 +128,14 @@ def _run_trials(
     progress: Progress,
     clock: Clock,
     after_trial: Callable[[int, bool], None],
+    keep_failed: bool,
 ) -> None:
     parameters = study.check(chosen.parameters)
     folder = log.path.parent
     found = arrays_of(study, parameters)
-    session = Session(study, parameters, chosen, folder, progress, clock, found)
+    session = Session(
+        study, parameters, chosen, folder, progress, clock, found, keep_failed=keep_failed
+    )
     last = (chosen.blocks or study.looks(parameters)).last
     began, ran = time.monotonic(), 0
     try:

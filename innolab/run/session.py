@@ -48,6 +48,8 @@ class Session:
         progress: Progress,
         clock: Clock,
         arrays: Arrays | None = None,
+        *,
+        keep_failed: bool = False,
     ) -> None:
         self.study = study
         self.parameters = parameters
@@ -79,6 +81,7 @@ class Session:
             clock,
         )
         self.arrays = arrays
+        self._keeps_failed = keep_failed
         self.hosts = [HERE, *([arrays.host] if arrays else [])]
         self.clear()
 
@@ -220,10 +223,10 @@ class Session:
 
     def _keep_failed(self, bench: Bench) -> str:
         """Set a failed trial's data aside where that was asked for, and return where, in words."""
-        if not self.parameters.model_dump().get("keep_failed"):
+        if not self._keeps_failed:
             return ""
         if not bench.journal.data.exists():
-            return " Its data lay on a disk that ends with the session, so they could not be kept."
+            return " It has no data that outlive the session, so none are kept."
         return f" Its data are kept in {bench.journal.keep_failed().relative_to(self.cache)}."
 
     def _site(self, trial: Trial) -> Site:

@@ -30,7 +30,6 @@ from innolab.studies.parameters import (
     FlushLog,
     Parameters,
     Threads,
-    repeats,
 )
 from innolab.studies.study import Arm, Facts, Study
 
@@ -73,7 +72,6 @@ class InsertParameters(Parameters):
     devices : devices, or host; the first has all arms, the others those that a claim needs
     flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
     segments : the parts into which a run is cut, after each of which it can resume
-    keep_failed : whether data of a trial that failed stay, to be looked at
     """
 
     ROWS: ClassVar = ByScale(171_000, 274_000, 200_000_000)
@@ -85,7 +83,13 @@ class InsertParameters(Parameters):
     devices: Devices = [HOST, "cap-write-20mb"]
     flush_log_at_trx_commit: FlushLog = 2
     segments: Annotated[int, Field(ge=1, le=1000)] | None = None
-    keep_failed: bool = repeats(False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_keep_failed(cls, given: Any) -> Any:
+        """Read the plans of November 2026, which name what is an option of `run` by now."""
+        is_plan = isinstance(given, dict) and given.get("keep_failed") is False
+        return {k: v for k, v in given.items() if k != "keep_failed"} if is_plan else given
 
     @model_validator(mode="after")
     def _block_in_page(self) -> "InsertParameters":
