@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 from conftest import BIN, ROOT, Innolab
+from left_behind import left
 
+from innolab.base import waiting
 from innolab.hosts import machine
 from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
 from innolab.report import folders
+from innolab.storage import emulated, model_disk
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration]
 
@@ -30,6 +33,7 @@ _WORDS = [
     "-p",
     "devices=host",
 ]
+_NEEDS = emulated.why_impossible() or model_disk.why_impossible()
 _KILLS = ["run", "both", "mysqld", "run", "both", "mysqld", "both", "run", "mysqld"]
 
 
@@ -166,3 +170,38 @@ def test_asked_to_end_it_leaves_nothing_behind(env: dict[str, str]) -> None:
     assert "Traceback" not in said
     assert _servers(cache) == []
     assert not (Path(cache) / datasets.WORK).exists()
+
+
+@pytest.mark.skipif(_NEEDS is not None, reason=f"needs more: {_NEEDS}")
+def test_killed_it_leaves_no_disk_and_may_be_started_again_at_once(env: dict[str, str]) -> None:
+    cache = env["INNOLAB_CACHE"]
+    disks = [f"{cache}/{datasets.WORK}/{disk}/data" for disk in ("disk", "timed-disk")]
+    for waits in (True, False):
+        run = _measuring_disks(env)
+        waiting.await_that(lambda: _mounted(disks), 90, "the disks were not there")
+        run.kill()
+        run.wait()
+        if waits:
+            waiting.await_that(lambda: left(cache) == [], 30, "what it left was not gone")
+            assert not (Path(cache) / datasets.WORK).exists()
+    # While what was left is being removed: it waits for that, and is not refused.
+    run = _measuring_disks(env)
+    log = Path(env["INNOLAB_REPORTS"]) / "device-io"
+    waiting.await_that(lambda: any(log.glob("*.unfinished/runs.jsonl")), 120, "nothing was begun")
+    run.terminate()
+    assert run.wait(60)
+    assert left(cache) == []
+
+
+def _measuring_disks(env: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [BIN / "innolab", "run", "device-io", "--scale", "smoke",
+         "-p", "devices=15k-timed,fusionio-320"],
+        env={**os.environ, **env}, cwd=ROOT,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _mounted(places: list[str]) -> bool:
+    mounts = Path("/proc/self/mounts").read_text()
+    return all(f" {place} " in mounts for place in places)

@@ -73,7 +73,7 @@ def _bench(name: str, report: Path, **parameters: Any) -> Iterator[_Bench]:
             session.prepare_devices()
             yield _Bench(session, study.planned(chosen))
         finally:
-            session.clear()
+            session.close()
 
 
 @pytest.fixture

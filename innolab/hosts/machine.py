@@ -7,15 +7,19 @@ import shutil
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from innolab.base import places
-from innolab.base.errors import InputError
+from innolab.base.errors import InnolabError, InputError
 
 SERVER_USER = "innolab"
-# An abstract socket that whoever measures holds; /proc/net/unix lists it behind an @.
-LOCK = "innolab-measures"
+# Abstract sockets, which /proc/net/unix lists behind an @: whoever measures holds the first one,
+# whoever removes what a session left the second.
+LOCK, _CLEARING_LOCK = "innolab-measures", "innolab-clears"
+# What was left is removed within seconds.
+_CLEARING_S = 120.0
 
 
 def cache_folder() -> Path:
@@ -88,27 +92,61 @@ def measuring_alone() -> Iterator[None]:
     InputError
         Where another process measures now. Two at once would measure each other.
     """
+    if (lock := _taken(LOCK)) is None:
+        raise InputError(
+            f"Another innolab measures on this host already (process {_holder(LOCK)}). Two runs "
+            "at once would measure each other. Wait for it to end, then start this one again."
+        )
+    with lock:
+        yield
+
+
+def is_measured() -> bool:
+    """Return whether a process of this host holds the right to measure.
+
+    Looked up: to try and take it would refuse a run that starts at that moment.
+    """
+    return f"@{LOCK}\n" in Path("/proc/net/unix").read_text()
+
+
+@contextlib.contextmanager
+def clearing_alone() -> Iterator[None]:
+    """Hold the right to remove what sessions left on this host; wait for whoever has it.
+
+    Raises
+    ------
+    InnolabError
+        Where that takes longer than it ever should.
+    """
+    deadline = time.monotonic() + _CLEARING_S
+    while (lock := _taken(_CLEARING_LOCK)) is None:
+        if time.monotonic() > deadline:
+            raise InnolabError(
+                f"Process {_holder(_CLEARING_LOCK)} has been removing what an earlier session left "
+                f"for {_CLEARING_S:.0f} s. End it, then start this one again."
+            )
+        time.sleep(0.05)
+    with lock:
+        yield
+
+
+def _taken(name: str) -> socket.socket | None:
+    """Return a lock, held until it is closed, or None where another process holds it."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        lock.bind(f"\0{LOCK}")
+        lock.bind(f"\0{name}")
         lock.listen(1)
     except OSError:
         lock.close()
-        raise InputError(
-            f"Another innolab measures on this host already (process {_lock_holder()}). Two runs "
-            "at once would measure each other. Wait for it to end, then start this one again."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.close()
+        return None
+    return lock
 
 
-def _lock_holder() -> str:
+def _holder(name: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(1)  # Nobody accepts: where others asked before, connecting would wait.
         try:
-            client.connect(f"\0{LOCK}")
+            client.connect(f"\0{name}")
             credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         except OSError:
             return "unknown"

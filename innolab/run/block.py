@@ -188,7 +188,7 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
                 conditions = {**run.conditions, "member": own}
                 runs.append(run.model_copy(update={"conditions": conditions}).body())
         finally:
-            session.clear()
+            session.close()
             if arrays:
                 arrays.host.close()
         kept = [path for name in _BESIDE for path in folder.glob(f"{name}/*")]

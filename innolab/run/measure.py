@@ -159,7 +159,7 @@ def _run_trials(
                     after_trial(trial.block + is_whole, is_whole)
         progress.trials(most, most, 0, "all runs recorded")
     finally:
-        session.clear()
+        session.close()
         if found:
             found.host.close()
 

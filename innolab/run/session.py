@@ -1,6 +1,5 @@
 """One session: its builds, datasets, copies and sites, and its trials one by one."""
 
-import contextlib
 import datetime
 import errno
 import shutil
@@ -24,6 +23,7 @@ from innolab.record import journal
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
 from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
+from innolab.run import sweeper
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
@@ -83,22 +83,22 @@ class Session:
         self.arrays = arrays
         self._keeps_failed = keep_failed
         self.hosts = [HERE, *([arrays.host] if arrays else [])]
-        self.clear()
+        self._beside = sweeper.Beside()
+        self._clear()
+        self._beside.await_ready()
 
-    def clear(self) -> None:
+    def close(self) -> None:
+        """Remove all that the session made, but datasets and what is kept of trials."""
+        self._memory.release()
+        self._clear()
+        self._beside.dismiss()
+
+    def _clear(self) -> None:
         """Remove this session's servers and clones, and those that a killed session left.
 
         Only called while holding the right to measure, so nothing in the folder is in use.
         """
-        self._memory.release()
-        # A host that is lost is cleared by the next session.
-        for host in self.hosts:
-            with contextlib.suppress(HostLostError):
-                host.end_servers(host.folder / datasets.WORK)
-        self.sites.clear()
-        for host in self.hosts:
-            with contextlib.suppress(HostLostError):
-                host.remove(host.folder / datasets.WORK)
+        sweeper.clear(self.hosts)
         journal.clear_orphans(self.cache)
         for half in (self.cache / "datasets").glob("*" + datasets.HALF):
             shutil.rmtree(half)

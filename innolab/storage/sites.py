@@ -87,8 +87,20 @@ class Site:
             yield
 
 
+def lower_disks(folder: Path) -> None:
+    """Take the emulated disks in a session's folder away, as far as they are there.
+
+    Raises
+    ------
+    InnolabError
+        Where something still holds one.
+    """
+    for timed, name in _FOLDERS.items():
+        emulated.lower_disk(folder / name, timed=timed)
+
+
 class Sites:
-    """Makes devices ready when they are first asked for, and takes away what it made."""
+    """Makes devices ready when they are first asked for."""
 
     def __init__(
         self,
@@ -108,17 +120,6 @@ class Sites:
         self._disks: dict[bool, EmulatedDisk] = {}
         self._ready: dict[str, Site] = {}
         self._arranged: tuple[str, int, Site] | None = None
-
-    def clear(self) -> None:
-        """Take the emulated disks away, and those that a killed session left."""
-        for timed in _FOLDERS:
-            self._lower(timed)
-
-    def _lower(self, timed: bool) -> None:
-        emulated.lower_disk(self._folder / _FOLDERS[timed], timed=timed)
-        if gone := self._disks.pop(timed, None):
-            # All devices on it are calibrated anew on the next one.
-            self._ready = {name: x for name, x in self._ready.items() if x.disk is not gone}
 
     def prepare(self, devices: list[str]) -> None:
         """Make ready what can be there all at once, which arrays of the same disks cannot."""
@@ -161,11 +162,14 @@ class Sites:
 
     def _emulated(self, timed: bool) -> EmulatedDisk:
         """Return the disk of limits or that of service times, made anew where its program ended."""
+        folder = self._folder / _FOLDERS[timed]
         if timed in self._disks and not self._disks[timed].is_there():
-            self._lower(timed)
+            emulated.lower_disk(folder, timed=timed)
+            gone = self._disks.pop(timed)
+            # All devices on it are calibrated anew on the next one.
+            self._ready = {name: x for name, x in self._ready.items() if x.disk is not gone}
         if timed not in self._disks:
             self._say("making the emulated disk")
-            folder = self._folder / _FOLDERS[timed]
             with self._clock.stage("set-up"):
                 self._disks[timed] = emulated.raise_disk(folder, self._emulated_bytes, timed=timed)
         return self._disks[timed]
