@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from conftest import reference
 
+from innolab import studies
 from innolab.analysis.stats import Interval
 from innolab.record.run import arm_text
 from innolab.report import apart, compare, compare_page, manifest
@@ -210,3 +211,16 @@ def test_the_two_recorded_reports_of_the_scan_are_explained() -> None:
     for pair in found.changed:
         assert {one.kind for one in found.touching(pair)} <= {"parameter", "code", "host", "build"}
         assert pair.overlap is not None
+
+
+def test_windows_of_other_lengths_are_a_difference() -> None:
+    study, folder = studies.find("more-memory"), reference("more-memory")
+    body, (old, new) = manifest.read(folder), (study.read(folder), study.read(folder))
+    for run in (run for run in new.runs if run.factors["load"] == "read_write"):
+        run.conditions["steady"][0]["window_s"] += 1
+    found = apart.differences(study, (body, body), (old, new))
+    assert {one.server for one in found} == {run.factors["server"] for run in old.runs}
+    for one in found:
+        assert (one.kind, one.name) == ("length", "of windows")
+        assert one.where.endswith("load read_write")
+        assert {dict(arm)["load"] for arm in one.arms or ()} == {"read_write"}

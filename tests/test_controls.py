@@ -269,7 +269,7 @@ def test_all_controls_are_put_together(study: Study) -> None:
     assert any("Mean places" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(("window_s", "faults"), [(12, 0), (23, 0), (11, 1)])
+@pytest.mark.parametrize(("window_s", "faults"), [(12, 0), (20, 0), (23, 0), (11, 1)])
 def test_a_window_may_last_longer_than_its_arm_asks_and_no_less(
     study: Study, window_s: int, faults: int
 ) -> None:
@@ -278,5 +278,5 @@ def test_a_window_may_last_longer_than_its_arm_asks_and_no_less(
     loads = {"loads": [{"label": "x", "within": {}, "window_s": window_s}], "steady": []}
     build = {**made_conditions()["build"], "id": "x"}
     run = made_run(study, trial, conditions={**made_conditions(), **loads, "build": build})
-    asked = consistency.Asked({}, {"window_s": 12}, None)
+    asked = consistency.Asked({}, {}, None, [12, 20])
     assert len(consistency.arms([run], lambda _: asked)) == faults

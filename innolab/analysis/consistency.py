@@ -7,7 +7,7 @@ whole session with care.
 
 import csv
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -178,13 +178,15 @@ class Asked(NamedTuple):
     Attributes
     ----------
     settings : the server variables that the arm asks for
-    values : parameters, levels and constants by name
+    values : parameters and levels by name
     array : layout and number of disks, where its device is an array
+    known_windows_s : the lengths that its windows may have been asked for; none where any will do
     """
 
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
     array: Mapping[str, Any] | None
+    known_windows_s: Collection[int] = ()
 
 
 def arms(runs: Sequence[Run], asked: Callable[[Run], Asked]) -> list[str]:
@@ -222,7 +224,7 @@ _REPEATING_ROWS = ("loads", "steady")
 
 
 def _contradictions(run: Run, of: Asked) -> Iterator[str]:
-    """Yield what is recorded otherwise than parameters, levels and constants say."""
+    """Yield what is recorded otherwise than parameters, levels and windows say."""
     conditions = run.conditions
     if "device" in of.values and conditions["device"]["name"] != of.values["device"]:
         yield f"device is {conditions['device']['name']}, and its arm has {of.values['device']}"
@@ -232,16 +234,23 @@ def _contradictions(run: Run, of: Asked) -> Iterator[str]:
     for name in _REPEATING:
         yield from _unequal(name, conditions.get(name, {}), of.values)
     for name in _REPEATING_ROWS:
-        rows = conditions.get(name, [])
-        for row in rows:
-            wanted = {**of.values, **row.get("within", {})}
-            if name == "loads" and "window_s" in wanted:
-                # The window lasts longer where few transactions end in it.
-                wanted["window_s"] = max(wanted["window_s"], row["window_s"])
-            yield from _unequal(f"{name} {row['label']}", row, wanted)
+        for row in conditions.get(name, []):
+            where = f"{name} {row['label']}"
+            yield from _unequal(where, row, {**of.values, **row.get("within", {})})
+            if of.known_windows_s and not _fits(name, row["window_s"], of.known_windows_s):
+                lengths = " or ".join(map(str, of.known_windows_s))
+                yield f"{where} window_s is {row['window_s']}, and its arm has {lengths}"
     for row in conditions.get("steady", []):
         if not any(row["within"].items() <= one.items() for one in run.observations):
             yield f"steady {row['label']}: no observation is of this window"
+
+
+def _fits(name: str, window_s: float, lengths: Collection[int]) -> bool:
+    """Return whether a window has a length that was asked for.
+
+    The load's own lasts longer where few transactions end in it.
+    """
+    return window_s in lengths or (name == "loads" and window_s > min(lengths))
 
 
 def _unequal(where: str, recorded: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:

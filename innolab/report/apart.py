@@ -12,7 +12,7 @@ from innolab.studies.study import Study
 
 # The levels of an arm, sorted by factor.
 ArmKey = tuple[tuple[str, Level], ...]
-Kind = Literal["setting", "build", "host", "parameter", "claims", "code"]
+Kind = Literal["setting", "length", "build", "host", "parameter", "claims", "code"]
 _MISSING = "not there"
 _DIGITS = 9
 _MOST_ARMS_NAMED = 3
@@ -57,6 +57,8 @@ class Difference(NamedTuple):
         match self.kind:
             case "setting":
                 return f"{self.name} is {both}, on {self.where}"
+            case "length":
+                return f"the length {self.name} is {both}, on {self.where}"
             case "build":
                 return f"{self.name} is another binary in each"
             case "host":
@@ -97,7 +99,8 @@ def differences(
     manifests, runs : of the first and of the second report
     """
     return [
-        *_settings(*runs),
+        *_on_arms("setting", *map(_in_force, runs)),
+        *_on_arms("length", *map(_window_lengths, runs)),
         *_builds(*manifests),
         *_hosts(*manifests),
         *_parameters(*manifests, study.parameters.with_role("asks")),
@@ -106,9 +109,12 @@ def differences(
     ]
 
 
-def _settings(first: RunSet, second: RunSet) -> list[Difference]:
-    """Return the server variables that were not the same in force on arms that both measured."""
-    old, new = _in_force(first), _in_force(second)
+# By arm and name, the values that its runs had.
+_OfArms = dict[ArmKey, dict[str, set[str]]]
+
+
+def _on_arms(kind: Kind, old: _OfArms, new: _OfArms) -> list[Difference]:
+    """Return the values that were not the same on arms that both reports measured."""
     shared = [arm for arm in old if arm in new]
     found: dict[tuple[str, str, str, str], list[ArmKey]] = defaultdict(list)
     for arm in shared:
@@ -118,7 +124,7 @@ def _settings(first: RunSet, second: RunSet) -> list[Difference]:
                 found[(str(dict(arm)["server"]), name, values[0], values[1])].append(arm)
     rows = [
         Difference(
-            "setting", name, was, then, server, frozenset(arms),
+            kind, name, was, then, server, frozenset(arms),
             _where(arms, [arm for arm in shared if dict(arm)["server"] == server]),
         )
         for (server, name, was, then), arms in found.items()
@@ -126,14 +132,24 @@ def _settings(first: RunSet, second: RunSet) -> list[Difference]:
     return sorted(rows, key=lambda row: (-len(row.arms or ()), row.name, row.server or ""))
 
 
-def _in_force(runs: RunSet) -> dict[ArmKey, dict[str, set[str]]]:
-    """Return by arm and variable the values that its servers had."""
-    found: dict[ArmKey, dict[str, set[str]]] = {}
+def _in_force(runs: RunSet) -> _OfArms:
+    """Return the server variables in force."""
+    found: _OfArms = {}
     for run in runs.runs:
         if digest := run.conditions.get("variables"):
             of_arm = found.setdefault(key_of(run.factors), {})
             for name, value in runs.variables[digest].items():
                 of_arm.setdefault(name, set()).add(value)
+    return found
+
+
+def _window_lengths(runs: RunSet) -> _OfArms:
+    """Return how long windows were asked to be, which a study may change."""
+    found: _OfArms = {}
+    for run in runs.runs:
+        for window in run.conditions.get("steady", []):
+            of_arm = found.setdefault(key_of(run.factors), {})
+            of_arm.setdefault("of windows", set()).add(f"{window['window_s']:g} s")
     return found
 
 

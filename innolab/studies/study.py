@@ -106,8 +106,8 @@ class Study:
     own_checks : checks by name that only this study has
     variables : for each factor, the server variables that may differ between its levels
     needed_variables : server variables without which the study makes no sense
-    constants : takes parameters and an arm, and returns what its record must say beside parameters
-        and levels, by name
+    known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
+        been asked for: today's, and those of reports that are there
     evidence : takes a run and its series, and returns the metrics that the rest of the record
         bounds
     doubts : what may make an estimate doubtful, beside its interval
@@ -145,7 +145,7 @@ class Study:
     control: Mapping[str, Level] = field(default_factory=dict)
     own_checks: Mapping[str, Check] = field(default_factory=dict)
     needed_variables: Collection[str] = ()
-    constants: Callable[[Any, Arm], dict[str, Any]] = lambda _parameters, _arm: {}
+    known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
     evidence: Callable[[Any, Any], list[Bound]] = lambda _run, _series: []
     doubts: Sequence[Doubt] = ()
     compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -330,8 +330,6 @@ class Study:
     def asked(self, parameters: Parameters, run: Run) -> Asked:
         """Return what a run must have recorded, by its parameters and levels."""
         arm = Arm(**run.factors)
-        # Before there were efforts, windows had other lengths.
-        constants = self.constants(parameters, arm) if run.effort else {}
         array = self.arrays(parameters).get(str(run.factors.get("device")))
         return Asked(
             settings=self.settings(parameters, arm, run.conditions["dataset"]),
@@ -339,9 +337,10 @@ class Study:
                 **parameters.measured(),
                 "rows": self.dataset(parameters).expected["rows"],
                 **run.factors,
-                **constants,
             },
             array=None if array is None else array._asdict(),
+            # Before there were efforts, windows had other lengths.
+            known_windows_s=self.known_windows_s(parameters, arm) if run.effort else (),
         )
 
     def claims(self) -> list[Claim]:

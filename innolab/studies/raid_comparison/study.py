@@ -205,7 +205,7 @@ STUDY = Study(
         "distribution": (),
     },
     needed_variables=oltp.NEEDED_VARIABLES,
-    constants=lambda parameters, _: {"window_s": WINDOW_S.of(parameters)},
+    known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
     evidence=windows.evidence,
     tools=("sysbench", "fio"),
     arrays=lambda parameters: {name: ARRAYS[name] for name in parameters.arrays},
