@@ -260,7 +260,7 @@ def test_nbdiff_shows_the_parameters_that_differ_and_no_other_source() -> None:
     assert len(places) == 1
     assert places[0].endswith("/source")
     efforts = [manifest.read(report)["parameters"]["effort"] for report in (one, other)]
-    assert all(effort in done.stdout for effort in efforts)
+    assert all(str(effort) in done.stdout for effort in efforts)
 
 
 def test_a_cell_that_was_changed_is_shown_as_that_cell() -> None:
