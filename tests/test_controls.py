@@ -269,14 +269,19 @@ def test_all_controls_are_put_together(study: Study) -> None:
     assert any("Mean places" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(("window_s", "faults"), [(12, 0), (20, 0), (23, 0), (11, 1)])
-def test_a_window_may_last_longer_than_its_arm_asks_and_no_less(
-    study: Study, window_s: int, faults: int
+@pytest.mark.parametrize(
+    ("of", "window_s", "faults"),
+    [("loads", 12, 0), ("loads", 20, 0), ("loads", 23, 0), ("loads", 11, 1),
+     ("steady", 12, 0), ("steady", 20, 0), ("steady", 23, 1), ("steady", 11, 1)],
+)  # fmt: skip
+def test_a_load_may_last_longer_than_a_window_that_was_asked_for_and_no_less(
+    study: Study, of: str, window_s: int, faults: int
 ) -> None:
-    """It does where few transactions end in it."""
+    """It does where few transactions end in it; what was asked for is recorded beside it."""
     trial = planned(study, ["x"], replicates=1)[0]
-    loads = {"loads": [{"label": "x", "within": {}, "window_s": window_s}], "steady": []}
+    row = {"label": "x", "within": {}, "window_s": window_s}
     build = {**made_conditions()["build"], "id": "x"}
-    run = made_run(study, trial, conditions={**made_conditions(), **loads, "build": build})
+    conditions = {**made_conditions(), "loads": [], "steady": [], of: [row], "build": build}
+    run = made_run(study, trial, conditions=conditions)
     asked = consistency.Asked({}, {}, None, [12, 20])
     assert len(consistency.arms([run], lambda _: asked)) == faults

@@ -185,9 +185,11 @@ def test_killed_it_leaves_no_disk_and_may_be_started_again_at_once(env: dict[str
             waiting.await_that(lambda: left(cache) == [], 30, "what it left was not gone")
             assert not (Path(cache) / datasets.WORK).exists()
     # While what was left is being removed: it waits for that, and is not refused.
+    reports = Path(env["INNOLAB_REPORTS"]) / "device-io"
+    logs = "*.unfinished/runs.jsonl"
+    assert not list(reports.glob(logs)), "the killed ones had not come that far"
     run = _measuring_disks(env)
-    log = Path(env["INNOLAB_REPORTS"]) / "device-io"
-    waiting.await_that(lambda: any(log.glob("*.unfinished/runs.jsonl")), 120, "nothing was begun")
+    waiting.await_that(lambda: any(reports.glob(logs)), 120, "nothing was begun")
     run.terminate()
     assert run.wait(60)
     assert left(cache) == []

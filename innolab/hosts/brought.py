@@ -28,8 +28,7 @@ def require_able(host: Remote) -> None:
         raise InputError(
             f"{host.name} is {kind}, and servers here are for Linux x86_64. Nothing was changed."
         )
-    sockets = host.read("/proc/net/unix")[0]
-    if f"@{machine.LOCK}" in sockets:
+    if machine.is_measured(host.read(machine.SOCKETS)[0]):
         raise InputError(
             f"Another innolab measures on {host.name} already. Two runs at once would measure each "
             "other. Wait for it to end, then start this one again."

@@ -15,9 +15,10 @@ from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 
 SERVER_USER = "innolab"
-# Abstract sockets, which /proc/net/unix lists behind an @: whoever measures holds the first one,
+SOCKETS = "/proc/net/unix"
+# Abstract sockets, which are listed there behind an @: whoever measures holds the first one,
 # whoever removes what a session left the second.
-LOCK, _CLEARING_LOCK = "innolab-measures", "innolab-clears"
+_LOCK, _CLEARING_LOCK = "innolab-measures", "innolab-clears"
 # What was left is removed within seconds.
 _CLEARING_S = 120.0
 
@@ -92,21 +93,21 @@ def measuring_alone() -> Iterator[None]:
     InputError
         Where another process measures now. Two at once would measure each other.
     """
-    if (lock := _taken(LOCK)) is None:
+    if (lock := _taken(_LOCK)) is None:
         raise InputError(
-            f"Another innolab measures on this host already (process {_holder(LOCK)}). Two runs "
+            f"Another innolab measures on this host already (process {_holder(_LOCK)}). Two runs "
             "at once would measure each other. Wait for it to end, then start this one again."
         )
     with lock:
         yield
 
 
-def is_measured() -> bool:
-    """Return whether a process of this host holds the right to measure.
+def is_measured(sockets: str) -> bool:
+    """Return whether a process of a host holds the right to measure, by its SOCKETS.
 
-    Looked up: to try and take it would refuse a run that starts at that moment.
+    To try and take it instead would refuse a run that starts at that moment.
     """
-    return f"@{LOCK}\n" in Path("/proc/net/unix").read_text()
+    return f"@{_LOCK}" in sockets.split()
 
 
 @contextlib.contextmanager

@@ -83,9 +83,8 @@ class Session:
         self.arrays = arrays
         self._keeps_failed = keep_failed
         self.hosts = [HERE, *([arrays.host] if arrays else [])]
-        self._beside = sweeper.Beside()
         self._clear()
-        self._beside.await_ready()
+        self._beside = sweeper.Beside()
 
     def close(self) -> None:
         """Remove all that the session made, but datasets and what is kept of trials."""

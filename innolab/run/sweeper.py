@@ -52,7 +52,13 @@ def _clear(hosts: Sequence[Host]) -> None:
 
 
 class Beside:
-    """The process beside a session, in a session of its own: no signal to ours reaches it."""
+    """The process beside a session, in a session of its own: no signal to ours reaches it.
+
+    Raises
+    ------
+    InnolabError
+        Where it cannot start.
+    """
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -65,16 +71,8 @@ class Beside:
             start_new_session=True,
             cwd="/",
         )
-
-    def await_ready(self) -> None:
-        """Wait until it does nothing but wait: what starts takes processors from the first trial.
-
-        Raises
-        ------
-        InnolabError
-            Where it could not start.
-        """
         assert self._process.stdout is not None
+        # From then on it only waits: what starts takes processors from the first trial.
         if self._process.stdout.read(len(_READY)) != _READY:
             raise InnolabError(
                 "The process that removes emulated disks after a kill could not start, so nothing "
@@ -102,7 +100,8 @@ def main() -> int:
         time.sleep(_LOOK_S)
     with contextlib.suppress(InnolabError), machine.clearing_alone():
         # A session that has begun meanwhile removes all itself, as soon as it has this right.
-        return 0 if machine.is_measured() or _is_cleared() else 1
+        [sockets] = HERE.read(machine.SOCKETS)
+        return 0 if machine.is_measured(sockets) or _is_cleared() else 1
     return 1
 
 
