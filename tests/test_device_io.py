@@ -27,13 +27,13 @@ def test_a_burst_is_compared_with_what_was_before_it() -> None:
         one._replace(per_s=500, mean_s=0.002) if 6.5 <= one.at_s <= 8 else one for one in reads
     ]
     reads += [Bin(6.0 + 0.5 * (i + 1), 500 if i < 4 else 1000, 0.002) for i in range(8)]
-    found = bursts.summary(Line(reads, [Bin(6.5, 4000, 0.0005)], 6.0))
+    found = bursts.summary(Line(reads, 6.0, 0.0005))
     assert (found["reads_before_per_s"], found["reads_in_burst_per_s"]) == (1000, 500)
     assert found["fall_ratio"] == 0.5
     assert found["read_rise_ratio"] == pytest.approx(2)
     assert found["write_in_burst_s"] == 0.0005
     with pytest.raises(InnolabError, match="no half second before"):
-        bursts.summary(Line(reads[13:], [], 6.0))
+        bursts.summary(Line(reads[13:], 6.0, 0.0005))
 
 
 def test_fios_logs_are_read_by_job_and_bin() -> None:
@@ -41,8 +41,16 @@ def test_fios_logs_are_read_by_job_and_bin() -> None:
         "of_iops.1.log": "500, 100, 0, 8192, 0\n1000, 120, 0, 8192, 0\n",
         "of_clat.1.log": "500, 2000000, 0, 8192, 0\n1001, 4000000, 0, 8192, 0\n",
     }
-    assert bursts._bins(texts, 1) == [Bin(0.5, 100, 0.002), Bin(1.0, 120, 0.004)]
-    assert bursts._bins(texts, 2) == []
+    with pytest.raises(InnolabError, match="no write of the burst"):
+        bursts.line_of(texts, 3.0)
+    # Over before its first half second was counted: its rates have no row, or one far from it.
+    texts |= {
+        "of_iops.2.log": "780, 9000, 1, 8192, 0\n",
+        "of_clat.2.log": "480, 500000, 1, 8192, 0\n",
+    }
+    assert bursts.line_of(texts, 3.0) == Line(
+        [Bin(0.5, 100, 0.002), Bin(1.0, 120, 0.004)], 3.0, 0.0005
+    )
 
 
 @pytest.mark.integration

@@ -300,6 +300,6 @@ def test_a_program_that_ends_fails_what_waits_and_is_started_again(tmp_path: Pat
         assert again.is_there()
         assert math.isfinite(again.path_s)
     finally:
-        made.clear()
+        sites.lower_disks(folder)
         folder.rmdir()
         assert not _left(folder)

@@ -19,7 +19,7 @@ JUDGED_S = 2.0
 
 
 class Bin(NamedTuple):
-    """Half a second of one kind of operation: when it ended, how many a second, how long each."""
+    """Half a second of reads: when it ended, how many a second, how long each."""
 
     at_s: float
     per_s: float
@@ -27,11 +27,11 @@ class Bin(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The time line of reads and of writes, and the second at which the burst began."""
+    """The time line of reads, when the burst began, and its writes' mean first half second."""
 
     reads: list[Bin]
-    writes: list[Bin]
     burst_at_s: float
+    write_s: float
 
     def before(self) -> list[Bin]:
         """Return the reads before the burst, without the half second in which the load begins."""
@@ -80,13 +80,28 @@ def measure(
     if done.status:
         raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
     texts = {path.name: path.read_text() for path in logs.glob("of_*.log")}
-    return Line(_bins(texts, 1), _bins(texts, 2), float(before_s))
+    return line_of(texts, float(before_s))
 
 
-def _bins(texts: Mapping[str, str], job: int) -> list[Bin]:
-    latencies = {at_s: value for at_s, value in _rows(texts.get(f"of_clat.{job}.log", ""))}
-    rates = _rows(texts.get(f"of_iops.{job}.log", ""))
-    return [Bin(at_s, per_s, latencies[at_s] / 1e9) for at_s, per_s in rates if latencies.get(at_s)]
+def line_of(logs: Mapping[str, str], burst_at_s: float) -> Line:
+    """Return the time line that the texts of fio's logs tell, by their file names.
+
+    Raises
+    ------
+    InnolabError
+        Where they hold no write of the burst.
+    """
+    latencies = dict(_rows(logs.get("of_clat.1.log", "")))
+    rates = _rows(logs.get("of_iops.1.log", ""))
+    reads = [
+        Bin(at_s, per_s, latencies[at_s] / 1e9) for at_s, per_s in rates if latencies.get(at_s)
+    ]
+    # By latencies alone: fio's rates have a clock of their own, which lags by a fifth of a second,
+    # so those of a burst that is over in half a second may fall on another.
+    writes = [value for _, value in _rows(logs.get("of_clat.2.log", ""))]
+    if not writes:
+        raise InnolabError("fio's logs have no write of the burst.")
+    return Line(reads, burst_at_s, writes[0] / 1e9)
 
 
 def _rows(text: str) -> Iterator[tuple[float, float]]:
@@ -103,12 +118,12 @@ def summary(line: Line) -> dict[str, float]:
         raise InnolabError("fio's logs have no half second before the burst, or none in it.")
     rates = [statistics.median(one.per_s for one in of) for of in (before, during)]
     waits = [statistics.median(one.mean_s for one in of) for of in (before, during)]
-    found = {
+    return {
         "reads_before_per_s": rates[0],
         "reads_in_burst_per_s": rates[1],
         "fall_ratio": rates[1] / rates[0],
         "read_before_s": waits[0],
         "read_in_burst_s": waits[1],
         "read_rise_ratio": waits[1] / waits[0],
+        "write_in_burst_s": line.write_s,
     }
-    return found | ({"write_in_burst_s": line.writes[0].mean_s} if line.writes else {})
