@@ -150,6 +150,15 @@ class Parameters(BaseModel):
         found = _BUDGET.fullmatch(self.effort or "")
         return 60.0 * int(found[1]) if found else None
 
+    def measured_of(self, devices: list[str]) -> list[str]:
+        """Return the devices that are measured: at smoke the first and the last of them.
+
+        >>> Parameters(effort="smoke").measured_of(["15k", "vertex", "host"])
+        ['15k', 'host']
+        """
+        first, *others = devices
+        return [first, *others[-1:]] if self.effort_name == "smoke" else devices
+
     @classmethod
     def with_role(cls, role: Literal["asks", "repeats"]) -> frozenset[str]:
         """Return the names of the parameters that were declared by `asks` or by `repeats`."""

@@ -41,7 +41,8 @@ class AccessParameters(Parameters):
     Attributes
     ----------
     rows : the rows of the table, in steps of 10,000
-    devices : devices, or host; the last is also asked with all data in memory
+    devices : devices, or host; the last is also asked with all data in memory, and at smoke
+        the first and the last alone
     """
 
     ROWS: ClassVar = ByScale(200_000, 600_000, 40_000_000)
@@ -137,7 +138,7 @@ STUDY = Study(
     question="From which share of the rows is a scan cheaper than lookups, on disks and on flash?",
     parameters=AccessParameters,
     factors=lambda parameters: {
-        "device": parameters.devices,
+        "device": parameters.measured_of(parameters.devices),
         "layout": LAYOUTS,
         "path": list(table.PATHS),
         "share": _all_shares(parameters.devices),

@@ -30,10 +30,12 @@ PATTERNS = {
     "1024K write in order": Load(IN_FLIGHT, MIB, 0.0, in_order=True),
 }
 SWEPT = "8K random read"
-DEPTHS = (1, 2, 4, 8, 16, 32, 64)
-WINDOW_S = ByEffort(1, 3, 10)
+_ALL_DEPTHS = (1, 2, 4, 8, 16, 32, 64)
+DEPTHS = ByEffort((1, 8, 32), _ALL_DEPTHS, _ALL_DEPTHS)
+# Five blocks of `reference` take 75 minutes so.
+WINDOW_S = ByEffort(1, 3, 5)
 # Seconds before a burst, and from its beginning on.
-BURST_S = ByEffort((3, 4), (6, 10), (15, 45))
+BURST_S = ByEffort((3, 4), (6, 10), (10, 20))
 FILE_BYTES = ByScale(256 * MIB, 1024 * MIB, 16 * 1024 * MIB)
 
 
@@ -50,7 +52,7 @@ class DeviceParameters(Parameters):
     ----------
     builds : fio, and nothing else
     rows : without a meaning here
-    devices : devices, or host
+    devices : devices, or host; at smoke the first and the last of them
     """
 
     ROWS: ClassVar = ByScale(100_000, 100_000, 100_000)
@@ -61,7 +63,7 @@ class DeviceParameters(Parameters):
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     """Fill a file and ask its device for all patterns, or for reads with a burst of writes."""
-    size_bytes = FILE_BYTES.of(bench.parameters)
+    size_bytes, depths = FILE_BYTES.of(bench.parameters), DEPTHS.of(bench.parameters)
     with bench.without_server(), contextlib.ExitStack() as stack:
         with bench.clock.stage("cloning"):
             filled = fio.filled_file(HERE, bench.site.data, size_bytes)
@@ -71,7 +73,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
             yield from _burst(bench, file, size_bytes)
             return
         for pattern, load in PATTERNS.items():
-            for depth in DEPTHS if pattern == SWEPT else (IN_FLIGHT,):
+            for depth in depths if pattern == SWEPT else (IN_FLIGHT,):
                 asked = load._replace(depth=depth)
                 yield {
                     "pattern": pattern,
@@ -113,13 +115,13 @@ STUDY = Study(
     question="How do disks and flash answer random and ordered operations, and bursts of writes?",
     parameters=DeviceParameters,
     factors=lambda parameters: {
-        "device": parameters.devices,
+        "device": parameters.measured_of(parameters.devices),
         "work": ["patterns", "bursts"],
     },
     control={"work": "patterns"},
     within={
         "pattern": list(PATTERNS),
-        "depth": list(DEPTHS),
+        "depth": list(_ALL_DEPTHS),
         "at_s": [bursts.BIN_S * (i + 1) for i in range(200)],
     },
     main=("pattern", "depth"),
