@@ -41,8 +41,8 @@ class AccessParameters(Parameters):
     Attributes
     ----------
     rows : the rows of the table, in steps of 10,000
-    devices : devices, or host; the last is also asked with all data in memory, and at smoke
-        the first and the last alone
+    devices : devices, or host; at smoke the first and the last of them; the last is also asked
+        with all data in memory
     """
 
     ROWS: ClassVar = ByScale(200_000, 600_000, 40_000_000)

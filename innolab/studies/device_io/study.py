@@ -32,7 +32,7 @@ PATTERNS = {
 SWEPT = "8K random read"
 _ALL_DEPTHS = (1, 2, 4, 8, 16, 32, 64)
 DEPTHS = ByEffort((1, 8, 32), _ALL_DEPTHS, _ALL_DEPTHS)
-# Five blocks of `reference` take 75 minutes so.
+# Five blocks of `reference` took 70 minutes so (docs/decisions/0021).
 WINDOW_S = ByEffort(1, 3, 5)
 # Seconds before a burst, and from its beginning on.
 BURST_S = ByEffort((3, 4), (6, 10), (10, 20))
