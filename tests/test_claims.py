@@ -93,6 +93,15 @@ def test_claims_on_inserts_speak_of_metrics_that_the_reference_has() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(studies.names()))
+def test_every_claim_names_the_levels_within_an_arm_that_its_metric_has(name: str) -> None:
+    study = studies.find(name)
+    for claim in study.claims():
+        for side in claim.sides:
+            named = study.compared.get(claim.measure.metric, ())
+            assert set(named) <= side.keys(), claim.id
+
+
+@pytest.mark.parametrize("name", sorted(studies.names()))
 def test_every_published_claim_has_what_its_original_states(name: str) -> None:
     for claim in studies.find(name).claims():
         assert bool(claim.source) is (claim.stands != "hypothesis"), claim.id
