@@ -4,18 +4,22 @@ import math
 import os
 import signal
 import subprocess
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from conftest import Innolab
+from conftest import Innolab, made_conditions, made_run, planned
 from test_planted_on_servers import _bench
 
 from innolab.analysis.evidence import Evidence
 from innolab.record.runlog import RunLog
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import PAGE_BYTES
 from innolab.studies.access_paths import crossover, study, table
 from innolab.studies.access_paths.study import STUDY, AccessParameters
 
@@ -85,6 +89,56 @@ def test_lines_cross_between_two_shares_or_nowhere() -> None:
     assert list(found.share) == pytest.approx([0.002, 0.004])
 
 
+def test_lookups_read_each_page_once_until_the_pool_is_full() -> None:
+    lookups = np.array([100, 5_000, 40_000])
+    pages, pool = 10_000, 2_500
+    places = np.random.default_rng(1).integers(pages, size=lookups[-1])
+    held: OrderedDict[int, None] = OrderedDict()
+    missed = []
+    for place in places:
+        missed.append(place not in held)
+        held[place] = None
+        held.move_to_end(place)
+        if len(held) > pool:
+            held.popitem(last=False)
+    found = crossover.pages_missed(lookups, pages, pool)
+    assert list(found) == pytest.approx(list(np.cumsum(missed)[lookups - 1]), rel=0.02)
+    assert crossover.pages_missed(np.array([1e6]), 100, 150)[0] == pytest.approx(100)
+
+
+def test_the_model_has_lookups_pay_as_long_as_their_pages_take_less_than_all_in_order() -> None:
+    on_a_disk = crossover.Costs(600_000, 11_000, 3_000, 1 / 6_000, 1 / 300, 0.0, 0.0)
+    # 11,000 pages in order take as long as 550 at random places, which 564 lookups fall on.
+    assert on_a_disk.crossing() == pytest.approx(564 / 600_000, rel=0.01)
+    assert on_a_disk._replace(lookup_s=1e-3).crossing() < on_a_disk.crossing()
+    assert on_a_disk._replace(scan_s=1.0).crossing() > on_a_disk.crossing()
+    assert math.isnan(on_a_disk._replace(alone_s=10.0).crossing())
+
+
+def test_the_model_has_the_device_from_fio_and_the_processor_from_memory() -> None:
+    reads = {"15k-timed": (6_000.0, 300.0), "iodrive-80": (40_000.0, 30_000.0)}
+    runs = []
+    for trial in planned(STUDY, [_OLD], replicates=1):
+        device = {"name": trial.factors["device"]}
+        if device["name"] in reads:
+            device["page_reads"] = dict(zip(("ahead", "alone"), reads[device["name"]], strict=True))
+        data = {"rows": 600_000, "data_bytes": 11_000 * PAGE_BYTES, "index_bytes": 1}
+        pool = {"innodb_buffer_pool_size": 3_000 * PAGE_BYTES}
+        conditions = {"device": device, "dataset": data, "requested": pool}
+        runs.append(made_run(STUDY, trial, conditions={**made_conditions(), **conditions}))
+    passes = [("scan", "warm", 0.1), ("near", "warm", 0.6), ("near", "cold", 9.0)]
+    observed = pd.DataFrame(passes, columns=["path", "cache", "seconds"])
+    observed = observed.assign(server=_OLD, pool_ratio=1.5)
+    found = crossover.modelled(RunSet(runs, {}, STUDY.within), observed)
+    assert {device for device, *_ in found.index} == set(reads), "this host was not asked"
+    for device, (ahead, alone) in reads.items():
+        costs = crossover.Costs(600_000, 11_000, 3_000, 1 / ahead, 1 / alone, 0.1, 1e-6)
+        modelled = found.modelled[device, _OLD, "far"]
+        assert modelled == pytest.approx(costs.crossing(), rel=0.01)
+    unknown = crossover.modelled(RunSet(runs, {}, STUDY.within), observed.iloc[:1])
+    assert unknown.empty, "without lookups from memory there is no model"
+
+
 def test_a_disk_is_asked_for_fewer_lookups_than_flash() -> None:
     parameters = AccessParameters()
     arms = STUDY.arms(parameters, "b")
@@ -110,6 +164,8 @@ def test_its_runs_take_the_paths_and_its_report_verifies(folder: Path, innolab: 
     for run in runs:
         [plan] = [check for check in run.checks if check.check == "query plan"]
         assert plan.result == "ok", plan.says
+        reads = run.conditions["device"]["page_reads"]
+        assert 0 < reads["alone"] < reads["ahead"], "many in flight get more than one alone"
     cold = {
         at: next(row for row in run.observations if row["cache"] == "cold")
         for at, run in by.items()

@@ -21,6 +21,7 @@ from innolab.record.plan import Plan
 from innolab.record.run import Run, trial_key
 from innolab.run.expected import Earlier
 from innolab.storage import emulated
+from innolab.storage.load import PAGE_READS
 from innolab.storage.profiles import HOST, Calibration
 from innolab.studies.needs import needs
 from innolab.studies.study import Study, Trial
@@ -223,7 +224,7 @@ def _before_s(study: Study, chosen: Plan, reference: Earlier) -> float:
         if (facts := run.conditions.get("device", {})).get("calibration")
         and facts["name"] not in real
     }
-    own_s = len(Calibration._fields) * study.calibration_s.of(parameters)
+    own_s = (len(Calibration._fields) + len(PAGE_READS)) * study.calibration_s.of(parameters)
     recorded_s = reference.time_s.get("calibration", 0.0)
     each_s = recorded_s / len(known) if recorded_s and known else own_s
     set_up_s = min(reference.time_s.get("set-up", 0.0), _MOST_SET_UP_S)

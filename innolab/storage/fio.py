@@ -9,7 +9,7 @@ from typing import Any
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
-from innolab.storage.load import DEPTH, Load, Outcome, calibrating
+from innolab.storage.load import DEPTH, PAGE_READS, Load, Outcome, calibrating
 from innolab.storage.profiles import Calibration
 
 FILE_BYTES = 64 * 1024**2
@@ -139,6 +139,21 @@ def calibrate(
     loads = calibrating(depth)
     with filled_file(host, folder) as file:
         return calibration(measure(host, file, cgroup, loads, duration_s, LIMIT_RAMP_S))
+
+
+def page_reads(
+    host: Host, folder: Path, cgroup: Path | None, duration_s: float
+) -> dict[str, float]:
+    """Return how many pages of 16 KiB a second PAGE_READS get from a folder's disk, by name.
+
+    Raises
+    ------
+    InnolabError
+        Where fio fails.
+    """
+    with filled_file(host, folder) as file:
+        found = measure(host, file, cgroup, PAGE_READS, duration_s, LIMIT_RAMP_S)
+    return {name: outcome.per_s for name, outcome in found.items()}
 
 
 def calibration(found: Mapping[str, Outcome]) -> Calibration:

@@ -52,3 +52,10 @@ TIMED = {
     "read_alone": Load(1),
     "read_in_order": Load(1, in_order=True),
 }
+
+# What a server's lookups and scans ask for: a page at a time at random places, and the pages of an
+# extent ahead (innodb_read_ahead_threshold; storage/innobase/buf/buf0rea.cc).
+PAGE_READS = {
+    "alone": Load(1),
+    "ahead": Load(64, in_order=True),
+}

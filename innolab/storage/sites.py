@@ -36,6 +36,7 @@ class Site:
     log : the folder of their redo logs, where these lie on disks of their own
     disk : the emulated disk, where it is one
     calibration : what fio got from it, where it was asked
+    page_reads : pages a second that fio read as lookups and scans do, where it was asked
     fidelity : of a disk of service times, what fio got beside what its model gives, a row a load
     array : what was asked of an array of real disks and what there is, where it is one
     """
@@ -46,6 +47,7 @@ class Site:
     log: Path | None = None
     disk: EmulatedDisk | None = None
     calibration: Calibration | None = None
+    page_reads: dict[str, float] | None = None
     fidelity: list[dict[str, Any]] | None = None
     array: dict[str, Any] | None = None
 
@@ -56,6 +58,7 @@ class Site:
             "calibration": self.speeds() or None,
             "emulated": self.disk.facts if self.disk else None,
             **({} if self.array is None else {"array": self.array}),
+            **({} if self.page_reads is None else {"page_reads": self.page_reads}),
             **({} if self.fidelity is None else {"fidelity": self.fidelity}),
         }
 
@@ -142,7 +145,7 @@ class Sites:
             return self._arranged[2]
         ready = self._ready.get(device)
         if ready is None or (ready.disk and not ready.disk.is_there()):
-            ready = self._ready[device] = self._local(device)
+            ready = self._ready[device] = self._read(self._local(device))
         return ready
 
     def _local(self, device: str) -> Site:
@@ -159,6 +162,11 @@ class Sites:
         speeds = {row["load"]: row["found_per_s"] for row in rows}
         found = Calibration(*(speeds[name[: -len("_per_s")]] for name in Calibration._fields))
         return replace(site, calibration=found, fidelity=rows)
+
+    def _read(self, site: Site) -> Site:
+        with self._clock.stage("calibration"), site.limited():
+            found = fio.page_reads(site.host, site.data, site.cgroup, self._calibration_s)
+        return replace(site, page_reads=found)
 
     def _emulated(self, timed: bool) -> EmulatedDisk:
         """Return the disk of limits or that of service times, made anew where its program ended."""

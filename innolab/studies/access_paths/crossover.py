@@ -1,12 +1,14 @@
-"""From which share of the rows a scan is cheaper than lookups: measured, and by fio alone. Pure."""
+"""From which share of the rows a scan is cheaper than lookups: measured, and modelled. Pure."""
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from innolab.analysis.stats import geometric_mean
+from innolab.record.run import Run
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import PAGE_BYTES
 
@@ -49,21 +51,84 @@ def crossings(cold: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["device", "server", "path", "share"]).dropna()
 
 
-def by_fio(runs: RunSet) -> pd.DataFrame:
-    """Return the crossing that fio's reads in order and alone give, by device and server.
+class Costs(NamedTuple):
+    """What a table costs on a device and a server.
 
-    Pages of the table / reads in order a second = share x rows / reads alone a second. Only devices
-    of service times are asked for both.
+    Attributes
+    ----------
+    rows, pages, pool_pages : of the table, and of the pool
+    ahead_s, alone_s : seconds a page with an extent in flight in order, and one at a random place
+    scan_s, lookup_s : the processor's seconds for all rows in order, and for one lookup
     """
+
+    rows: int
+    pages: float
+    pool_pages: float
+    ahead_s: float
+    alone_s: float
+    scan_s: float
+    lookup_s: float
+
+    def crossing(self) -> float:
+        """Return the share at which lookups at random places cost as much as a scan, or NaN."""
+        lookups = np.geomspace(1, self.rows, 2000)
+        missed = pages_missed(lookups, self.pages, self.pool_pages)
+        seconds = missed * self.alone_s + lookups * self.lookup_s
+        scan_s = self.pages * self.ahead_s + self.scan_s
+        return crossing(lookups / self.rows, seconds, scan_s)
+
+
+def pages_missed(lookups: np.ndarray, pages: float, pool_pages: float) -> np.ndarray:
+    """Return how many pages lookups at random places read into a pool that is empty at first.
+
+    Until it is full, as many different ones as they fall on; then each misses the pages outside.
+
+    References
+    ----------
+    Cardenas (1975), "Analysis and performance of inverted data base structures", CACM 18(5).
+
+    >>> pages_missed(np.array([10.0, 1e6]), 1000.0, 250.0).round().tolist()
+    [10.0, 750034.0]
+    """
+    stays = math.log1p(-1 / pages)
+    full_at = math.log1p(-pool_pages / pages) / stays if pool_pages < pages else math.inf
+    different = -pages * np.expm1(np.minimum(lookups, full_at) * stays)
+    return different + np.maximum(lookups - full_at, 0) * max(1 - pool_pages / pages, 0)
+
+
+def modelled(runs: RunSet, observed: pd.DataFrame) -> pd.DataFrame:
+    """Return where lookups cross by `Costs`, by device, server and path, which is far alone.
+
+    The device's part is fio's, the processor's that of passes from memory: no cold run has a part
+    in it. Columns: modelled, and fio's pages a second with an extent in flight, and one at a time.
+
+    Parameters
+    ----------
+    observed : a row an observation: factors, cache, seconds
+    """
+    memory = observed[(observed["pool_ratio"] > 1) & (observed["cache"] == "warm")]
+    means = {by: geometric_mean(list(of)).estimate
+             for by, of in memory.groupby(["server", "path"], observed=True)["seconds"]}  # fmt: skip
     rows = {}
     for run in runs.valid.runs:
-        found = {
-            row["load"]: row["found_per_s"] for row in run.conditions["device"].get("fidelity", [])
-        }
-        if found:
-            data = run.conditions["dataset"]
-            scan_s = data["data_bytes"] / PAGE_BYTES / found["read_in_order"]
-            share = scan_s * found["read_alone"] / data["rows"]
-            rows[run.factors["device"], run.factors["server"]] = float(f"{share:.3g}")
-    index = pd.MultiIndex.from_tuples(rows, names=["device", "server"]) if rows else None
-    return pd.DataFrame({"by fio's two numbers": list(rows.values())}, index=index)
+        server, reads = run.factors["server"], run.conditions["device"].get("page_reads")
+        passes = [means.get((server, path)) for path in ("scan", "near")]
+        if reads and all(passes) and run.factors["pool_ratio"] < 1:
+            found = float(f"{_costs(run, *passes).crossing():.3g}")
+            rows[run.factors["device"], server, "far"] = (found, reads["ahead"], reads["alone"])
+    index = pd.MultiIndex.from_tuples(rows, names=["device", "server", "path"]) if rows else None
+    columns = ["modelled", "64 in order, 1/s", "one alone, 1/s"]
+    return pd.DataFrame(list(rows.values()), index, columns)
+
+
+def _costs(run: Run, scan_s: float, near_s: float) -> Costs:
+    data, reads = run.conditions["dataset"], run.conditions["device"]["page_reads"]
+    return Costs(
+        rows=data["rows"],
+        pages=data["data_bytes"] / PAGE_BYTES,
+        pool_pages=run.conditions["requested"]["innodb_buffer_pool_size"] / PAGE_BYTES,
+        ahead_s=1 / reads["ahead"],
+        alone_s=1 / reads["alone"],
+        scan_s=scan_s,
+        lookup_s=near_s / data["rows"],
+    )
