@@ -7,7 +7,6 @@ import subprocess
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,10 @@ from conftest import Innolab, made_conditions, made_run, planned
 from test_planted_on_servers import _bench
 
 from innolab.analysis.evidence import Evidence
+from innolab.analysis.lookups import Costs, crossing, pages_missed
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
+from innolab.storage import pieces
 from innolab.storage.profiles import PAGE_BYTES
 from innolab.studies.access_paths import crossover, study, table
 from innolab.studies.access_paths.study import STUDY, AccessParameters
@@ -69,17 +70,16 @@ def test_a_scattered_file_has_the_same_bytes_and_time(folder: Path) -> None:
     content = os.urandom(2**20) * 40
     file.write_bytes(content)
     os.utime(file, ns=(1, 2))
-    copy: Any = SimpleNamespace(data=folder)
-    table.scatter(copy)
+    pieces.scatter(file)
     assert file.read_bytes() == content
     assert file.stat().st_mtime_ns == 2
     assert list(file.parent.iterdir()) == [file]
-    assert table.extents(copy) > 300
+    assert pieces.extents(file) > 300
 
 
 def test_lines_cross_between_two_shares_or_nowhere() -> None:
-    assert crossover.crossing([0.01, 0.001], [10.0, 1.0], 5.0) == pytest.approx(0.005)
-    assert math.isnan(crossover.crossing([0.01, 0.001], [10.0, 1.0], 50.0))
+    assert crossing([0.01, 0.001], [10.0, 1.0], 5.0) == pytest.approx(0.005)
+    assert math.isnan(crossing([0.01, 0.001], [10.0, 1.0], 50.0))
     rows = [
         {"device": "d", "server": "s", "block": block, "path": path, "share": share, "seconds": s}
         for block in (1, 2)
@@ -90,9 +90,9 @@ def test_lines_cross_between_two_shares_or_nowhere() -> None:
 
 
 def test_lookups_read_each_page_once_until_the_pool_is_full() -> None:
-    lookups = np.array([100, 5_000, 40_000])
+    counts = np.array([100, 5_000, 40_000])
     pages, pool = 10_000, 2_500
-    places = np.random.default_rng(1).integers(pages, size=lookups[-1])
+    places = np.random.default_rng(1).integers(pages, size=counts[-1])
     held: OrderedDict[int, None] = OrderedDict()
     missed = []
     for place in places:
@@ -101,13 +101,13 @@ def test_lookups_read_each_page_once_until_the_pool_is_full() -> None:
         held.move_to_end(place)
         if len(held) > pool:
             held.popitem(last=False)
-    found = crossover.pages_missed(lookups, pages, pool)
-    assert list(found) == pytest.approx(list(np.cumsum(missed)[lookups - 1]), rel=0.02)
-    assert crossover.pages_missed(np.array([1e6]), 100, 150)[0] == pytest.approx(100)
+    found = pages_missed(counts, pages, pool)
+    assert list(found) == pytest.approx(list(np.cumsum(missed)[counts - 1]), rel=0.02)
+    assert pages_missed(np.array([1e6]), 100, 150)[0] == pytest.approx(100)
 
 
 def test_the_model_has_lookups_pay_as_long_as_their_pages_take_less_than_all_in_order() -> None:
-    on_a_disk = crossover.Costs(600_000, 11_000, 3_000, 1 / 6_000, 1 / 300, 0.0, 0.0)
+    on_a_disk = Costs(600_000, 11_000, 3_000, 1 / 6_000, 1 / 300, 0.0, 0.0)
     # 11,000 pages in order take as long as 550 at random places, which 564 lookups fall on.
     assert on_a_disk.crossing() == pytest.approx(564 / 600_000, rel=0.01)
     assert on_a_disk._replace(lookup_s=1e-3).crossing() < on_a_disk.crossing()
@@ -132,7 +132,7 @@ def test_the_model_has_the_device_from_fio_and_the_processor_from_memory() -> No
     found = crossover.modelled(RunSet(runs, {}, STUDY.within), observed)
     assert {device for device, *_ in found.index} == set(reads), "this host was not asked"
     for device, (ahead, alone) in reads.items():
-        costs = crossover.Costs(600_000, 11_000, 3_000, 1 / ahead, 1 / alone, 0.1, 1e-6)
+        costs = Costs(600_000, 11_000, 3_000, 1 / ahead, 1 / alone, 0.1, 1e-6)
         modelled = found.modelled[device, _OLD, "far"]
         assert modelled == pytest.approx(costs.crossing(), rel=0.01)
     unknown = crossover.modelled(RunSet(runs, {}, STUDY.within), observed.iloc[:1])

@@ -1,35 +1,16 @@
-"""From which share of the rows a scan is cheaper than lookups: measured, and modelled. Pure."""
+"""Where lookups stop paying, by the runs of a report: measured, and modelled."""
 
-import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from innolab.analysis.lookups import Costs, crossing
 from innolab.analysis.stats import geometric_mean
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import PAGE_BYTES
 
 _BY = ["device", "server", "block"]
-
-
-def crossing(shares: Sequence[float], seconds: Sequence[float], scan_s: float) -> float:
-    """Return the share at which lookups take as long as a scan; NaN where none was measured.
-
-    Between two measured shares both axes are taken as logarithmic.
-
-    >>> round(crossing([0.001, 0.01], [1.0, 10.0], 5.0), 6)
-    0.005
-    >>> crossing([0.001, 0.01], [1.0, 2.0], 5.0)
-    nan
-    """
-    order = np.argsort(shares)
-    x, y = np.log(np.asarray(shares)[order]), np.log(np.asarray(seconds)[order])
-    if not y[0] <= math.log(scan_s) <= y[-1]:
-        return math.nan
-    return float(np.exp(np.interp(math.log(scan_s), y, x)))
 
 
 def crossings(cold: pd.DataFrame) -> pd.DataFrame:
@@ -51,51 +32,6 @@ def crossings(cold: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["device", "server", "path", "share"]).dropna()
 
 
-class Costs(NamedTuple):
-    """What a table costs on a device and a server.
-
-    Attributes
-    ----------
-    rows, pages, pool_pages : of the table, and of the pool
-    ahead_s, alone_s : seconds a page with an extent in flight in order, and one at a random place
-    scan_s, lookup_s : the processor's seconds for all rows in order, and for one lookup
-    """
-
-    rows: int
-    pages: float
-    pool_pages: float
-    ahead_s: float
-    alone_s: float
-    scan_s: float
-    lookup_s: float
-
-    def crossing(self) -> float:
-        """Return the share at which lookups at random places cost as much as a scan, or NaN."""
-        lookups = np.geomspace(1, self.rows, 2000)
-        missed = pages_missed(lookups, self.pages, self.pool_pages)
-        seconds = missed * self.alone_s + lookups * self.lookup_s
-        scan_s = self.pages * self.ahead_s + self.scan_s
-        return crossing(lookups / self.rows, seconds, scan_s)
-
-
-def pages_missed(lookups: np.ndarray, pages: float, pool_pages: float) -> np.ndarray:
-    """Return how many pages lookups at random places read into a pool that is empty at first.
-
-    Until it is full, as many different ones as they fall on; then each misses the pages outside.
-
-    References
-    ----------
-    Cardenas (1975), "Analysis and performance of inverted data base structures", CACM 18(5).
-
-    >>> pages_missed(np.array([10.0, 1e6]), 1000.0, 250.0).round().tolist()
-    [10.0, 750034.0]
-    """
-    stays = math.log1p(-1 / pages)
-    full_at = math.log1p(-pool_pages / pages) / stays if pool_pages < pages else math.inf
-    different = -pages * np.expm1(np.minimum(lookups, full_at) * stays)
-    return different + np.maximum(lookups - full_at, 0) * max(1 - pool_pages / pages, 0)
-
-
 def modelled(runs: RunSet, observed: pd.DataFrame) -> pd.DataFrame:
     """Return where lookups cross by `Costs`, by device, server and path, which is far alone.
 
@@ -107,16 +43,16 @@ def modelled(runs: RunSet, observed: pd.DataFrame) -> pd.DataFrame:
     observed : a row an observation: factors, cache, seconds
     """
     memory = observed[(observed["pool_ratio"] > 1) & (observed["cache"] == "warm")]
-    means = {by: geometric_mean(list(of)).estimate
-             for by, of in memory.groupby(["server", "path"], observed=True)["seconds"]}  # fmt: skip
+    passes = memory.groupby(["server", "path"], observed=True)["seconds"]
+    means = {by: geometric_mean(list(of)).estimate for by, of in passes}
     rows = {}
     for run in runs.valid.runs:
         server, reads = run.factors["server"], run.conditions["device"].get("page_reads")
-        passes = [means.get((server, path)) for path in ("scan", "near")]
-        if reads and all(passes) and run.factors["pool_ratio"] < 1:
-            found = float(f"{_costs(run, *passes).crossing():.3g}")
-            rows[run.factors["device"], server, "far"] = (found, reads["ahead"], reads["alone"])
-    index = pd.MultiIndex.from_tuples(rows, names=["device", "server", "path"]) if rows else None
+        scan_s, near_s = (means.get((server, path)) for path in ("scan", "near"))
+        if reads and scan_s and near_s and float(run.factors["pool_ratio"]) < 1:
+            share = float(f"{_costs(run, scan_s, near_s).crossing():.3g}")
+            rows[run.factors["device"], server, "far"] = (share, reads["ahead"], reads["alone"])
+    index = pd.MultiIndex.from_tuples(rows, names=["device", "server", "path"])
     columns = ["modelled", "64 in order, 1/s", "one alone, 1/s"]
     return pd.DataFrame(list(rows.values()), index, columns)
 

@@ -14,6 +14,7 @@ from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
+from innolab.storage import pieces
 from innolab.storage.profiles import HOST, profiles
 from innolab.studies.access_paths import table
 from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Rows
@@ -92,8 +93,9 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     with bench.clock.stage("cloning"):
         copy = bench.clone("scattered" if arm.layout == "scattered" else None)
         if arm.layout == "scattered":
-            table.scatter(copy)
-    bench.note("file", {"layout": arm.layout, "extents": table.extents(copy)})
+            pieces.scatter(copy.data / table.FILE)
+    extents = pieces.extents(copy.data / table.FILE)
+    bench.note("file", {"layout": arm.layout, "extents": extents})
     with bench.cold_server(asked, copy) as server, bench.site.limited():
         table.choose(server, arm.path)
         bench.note("query_plan", {"path": arm.path, **server.explain(statement)})

@@ -1,15 +1,11 @@
 """The table: one index that follows the primary key, and one that does not; and the ways to it."""
 
-import contextlib
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
-from innolab.hosts.local import HERE
-from innolab.mysql.datasets import Clone, Recipe, Say
+from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
 
 # Wide enough that a page holds some fifty rows: a lookup is not a scan in disguise.
@@ -29,9 +25,6 @@ _STEP = 10_000
 _MIB = 1024**2
 # A server's own tablespaces, its redo log, and what sorting an index takes.
 _SYSTEM_BYTES = 500 * _MIB
-# As SQL Server's extents, in which the seed's two files grew by turns.
-PIECE_BYTES = 64 * 1024
-_MOST_OTHERS = 6
 
 
 def recipe(rows: int) -> Recipe:
@@ -142,47 +135,3 @@ def plan_fault(path: str, plan: Mapping[str, Any]) -> str | None:
     if is_so and ("Using MRR" in plan["extra"]) == wanted.mrr:
         return None
     return f"asked for {path}, taken was {plan['type']} {plan['key']} ({plan['extra']})"
-
-
-def scatter(copy: Clone) -> None:
-    """Lay the table's file anew in pieces between those of another one, as two that grow by turns.
-
-    Its pages stay in their order within the file, and its time what it was. Some file systems set
-    two files apart, so it is tried with more and more others; `extents` says what came of it.
-    """
-    # In one folder: a file system keeps the files of each near each other, and of two apart.
-    file = copy.data / FILE
-    new, before = file.with_suffix(".new"), file.stat()
-    others: list[Path] = []
-    while len(others) < _MOST_OTHERS:
-        others.append(file.with_suffix(f".other{len(others)}"))
-        _grow_by_turns([new, *others], before.st_size)
-        if _pieces(new) >= before.st_size / PIECE_BYTES / 2:
-            break
-    with file.open("rb") as source, new.open("r+b") as target:
-        shutil.copyfileobj(source, target, _MIB)
-        target.truncate(before.st_size)
-        os.fsync(target.fileno())
-    os.chown(new, before.st_uid, before.st_gid)
-    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
-    new.rename(file)
-    for other in others:
-        other.unlink()
-
-
-def _grow_by_turns(places: Sequence[Path], size_bytes: int) -> None:
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(place.open("wb")) for place in places]
-        for offset in range(0, size_bytes, PIECE_BYTES):
-            for file in files:
-                os.posix_fallocate(file.fileno(), offset, PIECE_BYTES)
-
-
-def extents(copy: Clone) -> int:
-    """Return in how many pieces the table's file lies on its disk."""
-    return _pieces(copy.data / FILE)
-
-
-def _pieces(file: Path) -> int:
-    said = HERE.must(["filefrag", file], what="Asking for a file's extents")
-    return int(said.rsplit(":", 1)[1].split()[0])
