@@ -9,26 +9,21 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError
 from innolab.base.ports import free_ports
-from innolab.hosts import brought, machine
 from innolab.hosts.brought import Worker
-from innolab.hosts.bundle import FOLDER, Bundle
+from innolab.hosts.bundle import Bundle
 from innolab.hosts.inventory import GROUP, Named, find_each
 from innolab.hosts.ssh import Remote
-from innolab.mysql import builds
-from innolab.mysql.builds import Build
 from innolab.record.plan import Progress
+from innolab.run.equip import equip
 
 # A slow host takes this long to import what measures.
 _JOIN_S = 180.0
 _LOOK_S = 0.5
-# Hosts that are sent an archive at a time.
-_SIDE_BY_SIDE = 8
 
 
 def named_hosts(asked: str) -> list[Named]:
@@ -72,39 +67,11 @@ class Cluster:
         """
         with contextlib.ExitStack() as stack:
             hosts = [stack.enter_context(_connected(one)) for one in self._named]
-            for host in hosts:
-                brought.require_able(host)
-            bundle = self._bring(hosts)
+            bundle = equip(hosts, self._builds, self._progress.say)
             scheduler = stack.enter_context(self._scheduler())
             self._start(hosts, bundle, scheduler, stack)
             self._stack = stack.pop_all()
         return self
-
-    def _bring(self, hosts: list[Remote]) -> Bundle:
-        """Bring this innolab to all hosts at once, and prove that their servers are ours."""
-        cache = machine.cache_folder()
-        found = [builds.find(cache, name) for name in self._builds]
-        servers = [one for one in found if isinstance(one, Build)]
-        for one in servers:
-            builds.moved(one, cache, FOLDER)  # Refuses what lies elsewhere, before it is packed.
-        # The record of one that is unavailable here says so there.
-        bundle = Bundle(one.id for one in found)
-        without = [host for host in hosts if not brought.is_there(host, bundle)]
-        for host in without:
-            brought.require_room(host)
-        self._progress.say(f"bringing innolab to {', '.join(host.name for host in hosts)}")
-        # Without a name, so that nothing is left of it where we are killed.
-        with tempfile.TemporaryFile(dir=cache) as archive:
-            if without:
-                bundle.pack(archive)
-                archive.flush()
-            with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-                packed = Path(f"/proc/self/fd/{archive.fileno()}")
-                list(pool.map(lambda host: brought.bring(host, bundle, packed), hosts))
-        for host in hosts:
-            for one in servers:
-                builds.require_same(one, host, FOLDER)
-        return bundle
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
