@@ -236,9 +236,12 @@ class Book:
     def host(self) -> Table | Tables:
         """Return the facts of the host that the servers ran on.
 
-        Of a fleet the facts of each host, and how far the hosts agree on each claim.
+        Of a fleet the facts of each host, and how far the hosts agree on each claim; of servers
+        that were spread over hosts the facts of each.
         """
         runs = self.runs.runs
+        if runs and "nodes" in runs[0].conditions:
+            return recorded.nodes(runs)
         if any(run.member for run in runs):
             found = judging.verdicts(self.study, self.plan, self.runs)
             return Tables(recorded.hosts(runs), agreement(self.study, self.runs, found))

@@ -108,7 +108,7 @@ def test_after_kill_nine_nothing_is_left(folder: Path) -> None:
         "import sys, time\n"
         "from innolab.hosts.network import Network\n"
         "with Network(['a', 'b', 'c']) as made:\n"
-        "    print(*(held.pid for held in made._namespaces), flush=True)\n"
+        "    print(*(pid for held in made._held for pid in held.pids), flush=True)\n"
         "    time.sleep(60)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

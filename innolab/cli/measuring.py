@@ -59,6 +59,11 @@ def run(
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     parameters = found.check(parameters_of(found, scale, parameter, effort))
+    if found.nodes(parameters) is not None and (scheduler is not None or hosts is not None):
+        raise InputError(
+            "-p nodes spreads the servers of one trial over hosts, --hosts and --scheduler whole "
+            "blocks: give one of them. Nothing was written."
+        )
     with Shown() as progress:
         if hosts is not None:
             page = _on_hosts(found, parameters, version, progress, clock, hosts)

@@ -122,8 +122,20 @@ class Host(ABC):
         """Return the command of a program; InputError where the host has none."""
 
     @abstractmethod
+    def module(self, name: str) -> list[str]:
+        """Return the words that run one of innolab's own modules; InputError where it is not there.
+
+        They begin with an interpreter's.
+        """
+
+    @abstractmethod
     def own_cpu_s(self) -> float:
         """Return the CPU seconds there of all that innolab itself ran, as far as it has ended."""
+
+    @property
+    def host(self) -> "Host":
+        """Return the host itself: of a node of a network, the one that it lies on."""
+        return self
 
     def read(self, *paths: str | Path) -> list[str]:
         """Return the texts of small files; FileNotFoundError where one cannot be read."""

@@ -16,6 +16,8 @@ _RUN = FOLDER / "run"
 _ROOM_BYTES = 3 * 2**30
 # Of the folder, or the innermost one above it that there is.
 _ROOM = 'd=$0; until [ -d "$d/" ]; do d=${d%/*}; done; df --output=avail -B1 "${d:-/}"'
+# Of a bundle: its interpreter.
+_PROGRAMS = "bin"
 _PORTS = "from innolab.base.ports import free_ports; print(*free_ports(2))"
 _BRINGING = "Bringing innolab"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -66,13 +68,28 @@ def bring(host: Remote, bundle: Bundle, archive: Path) -> None:
     if not is_there(host, bundle):
         with archive.open("rb") as packed:
             host.unpack(packed, bundle.root, _BRINGING)
-    links = [f"ln -sfn {bundle.root}/{part} {FOLDER}/{part}" for part in PARTS]
+    parts = (*PARTS, _PROGRAMS)
+    links = [f"ln -sfn {bundle.root}/{part} {FOLDER}/{part}" for part in parts]
     others = f"find {FOLDER} -mindepth 1 -maxdepth 1 -name 'innolab-*'"
     others += f" ! -name {bundle.root.name} -exec rm -rf {{}} +"
     user = machine.SERVER_USER
     make = f"useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
     script = " && ".join([*links, others, f"{{ id {user} >/dev/null 2>&1 || {make}; }}"])
     host.must(["sh", "-c", script], what=_BRINGING)
+
+
+class Equipped(Remote):
+    """A host over ssh that works with what was brought to it."""
+
+    folder = FOLDER
+
+    def tool(self, name: str) -> str:
+        """Return the command of a program that was brought."""
+        return str(FOLDER / "tools" / "bin" / name)
+
+    def module(self, name: str) -> list[str]:
+        """Return the words of the interpreter that was brought."""
+        return [str(FOLDER / _PROGRAMS / "python"), "-m", name]
 
 
 class Worker:

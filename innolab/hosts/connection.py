@@ -1,5 +1,6 @@
 """A connection by ssh: it carries commands, forwarded sockets and ports, and ends with us."""
 
+import itertools
 import shlex
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from innolab.hosts.base import Words
 
 CONNECT_S = 20
 _LOOK_S = 0.02
+# More servers than a topology has on one host.
+_MOST_FORWARDED = 16
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Connection:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._place = Path(tempfile.mkdtemp(prefix="innolab-ssh-"))
-        self._forwarded: tuple[Path, Path] | None = None
+        self._forwarded: dict[Path, Path] = {}
+        self._numbers = itertools.count()
         words = ["setpriv", "--pdeathsig", "KILL", *self._ssh(), "-o", "ControlMaster=yes"]
         words += ["-o", f"ConnectTimeout={CONNECT_S}", "-N", address.name]
         said = self._place / "said"
@@ -99,12 +103,18 @@ class Connection:
     def forward(self, there: Path) -> Path | None:
         """Return a socket here that leads to one of the host's, None where the host is lost.
 
-        Only the last one asked for stays open.
+        It stays open until _MOST_FORWARDED others have been asked for: servers that end say
+        nothing of it.
         """
-        if self._forwarded is not None:
-            self._forward("cancel", *self._forwarded)
-        self._forwarded = (self._place / "server", there)
-        return self._forwarded[0] if self._forward("forward", *self._forwarded) else None
+        if there not in self._forwarded:
+            if len(self._forwarded) == _MOST_FORWARDED:
+                oldest = next(iter(self._forwarded))
+                self._forward("cancel", self._forwarded.pop(oldest), oldest)
+            here = self._place / f"server{next(self._numbers)}"
+            if not self._forward("forward", here, there):
+                return None
+            self._forwarded[there] = here
+        return self._forwarded[there]
 
     def _forward(self, verb: str, here: Path, there: Path) -> bool:
         words = [*self._ssh(), "-O", verb, "-L", f"{here}:{there}", self._address.name]

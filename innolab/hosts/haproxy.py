@@ -65,6 +65,7 @@ class Proxy:
     Attributes
     ----------
     node : where it runs, and whoever uses it
+    folder : as given
     """
 
     def __init__(
@@ -75,15 +76,15 @@ class Proxy:
         port: int,
         folder: Path,
     ) -> None:
-        self.node, self._folder = node, folder
+        self.node, self.folder = node, folder
         self._servers = {
             name: {server: f"{address}:{port}" for server, address in of.items()}
             for name, of in (("writes", writes), ("reads", reads))
         }
 
     def __enter__(self) -> "Proxy":
-        self.node.fresh_folder(self._folder)
-        settings, log = self._folder / "haproxy.cfg", self._folder / "haproxy.log"
+        self.node.fresh_folder(self.folder)
+        settings, log = self.folder / "haproxy.cfg", self.folder / "haproxy.log"
         template = jinja2.Template(_TEMPLATE.read_text(), undefined=jinja2.StrictUndefined)
         ports = {"writes": WRITES, "reads": READS}
         doors = [(name, ports[name], servers) for name, servers in self._servers.items()]
@@ -116,7 +117,7 @@ class Proxy:
 
     @property
     def _socket(self) -> Path:
-        return self._folder / "stats.sock"
+        return self.folder / "stats.sock"
 
     def _is_ready(self) -> bool:
         if self._process.poll() is not None:

@@ -5,6 +5,8 @@ so two nodes that do not hear each other both hold the address; once they do, th
 priority keeps it, which may be the old source.
 """
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -15,7 +17,9 @@ from innolab.hosts.network import PORT, VIRTUAL, Node
 _TEMPLATE = Path(__file__).with_name("keepalived.conf.j2")
 
 
-def started(node: Node, priority: int, answers: str, promote: str, folder: Path) -> Process:
+def started(
+    node: Node, priority: int, answers: Sequence[str], promote: Sequence[str], folder: Path
+) -> Process:
     """Start a daemon on a node; it ends with innolab.
 
     Parameters
@@ -28,8 +32,8 @@ def started(node: Node, priority: int, answers: str, promote: str, folder: Path)
     """
     script = folder / f"promote-{node.name}"
     # What keepalived's scripts say is heard by nobody.
-    node.write(script, f"#!/bin/sh\nexec {promote} >>{script}.log 2>&1\n")
-    script.chmod(0o700)
+    node.write(script, f"#!/bin/sh\nexec {shlex.join(promote)} >>{script}.log 2>&1\n")
+    node.must(["chmod", "0700", script], what="Making a script")
     settings = folder / f"keepalived-{node.name}.conf"
     template = jinja2.Template(_TEMPLATE.read_text(), undefined=jinja2.StrictUndefined)
     text = template.render(
@@ -37,7 +41,7 @@ def started(node: Node, priority: int, answers: str, promote: str, folder: Path)
         interface=PORT,
         address=VIRTUAL,
         priority=priority,
-        answers=answers,
+        answers=shlex.join(answers),
         promote=script,
     )
     node.write(settings, text)

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,6 +97,10 @@ class Here(Host):
     def tool(self, name: str) -> str:
         """Return the command that the set-up left in the cache."""
         return tools.path(name)
+
+    def module(self, name: str) -> list[str]:
+        """Return the words of the interpreter that we run on."""
+        return [sys.executable, "-m", name]
 
     def own_cpu_s(self) -> float:
         """Return our own CPU seconds and those of all children that have ended."""

@@ -1,22 +1,29 @@
-"""A network of namespaces on this machine: nodes on one switch, whose links can be slowed and cut.
+"""A network of namespaces: nodes on one switch, whose links can be slowed and cut.
 
 The switch and each node have a namespace of their own, held by a process that ends with innolab.
-Any address may be theirs, nothing of it is on the host's own network, and after `kill -9` the
+Any address may be theirs, nothing of it is on a host's own network, and after `kill -9` the
 kernel takes it all away. Needs root, iproute2 and util-linux.
+
+Nodes may lie on several hosts. Each has a switch then, and what passes between these is carried in
+UDP (VXLAN, RFC 7348) over the way that ssh comes by. Nobody proves who he is there: it is for hosts
+whose network can be trusted.
 """
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from innolab.base.errors import InnolabError
-from innolab.hosts.base import Done, Process, Words
-from innolab.hosts.local import Here
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.waiting import await_that
+from innolab.hosts.base import Done, Host, Process, Words
+from innolab.hosts.local import HERE
+from innolab.hosts.ssh import Remote
 
 # Of a network that nobody else is on.
 _PREFIX = "10.77.0."
@@ -24,9 +31,16 @@ _MOST_NODES = 200
 # An address that moves from node to node.
 VIRTUAL = f"{_PREFIX}250"
 _PROGRAMS = ("ip", "tc", "nsenter", "unshare", "setpriv")
+_ALL_THERE = 'for one in "$@"; do command -v "$one" >/dev/null || echo "$one"; done'
 PORT = "eth0"
 # The queues that slow a link.
 _KINDS = ("tbf", "netem")
+# What carries packets between hosts: its name, its identifier, and its port (IANA's for VXLAN).
+_CARRIER, _CARRIER_ID, _CARRIER_PORT = "overlay", "7707", "4789"
+# What is left of Ethernet's 1500 bytes when a packet is carried in another.
+_CARRIED_BYTES = 1450
+_HELD_WITHIN_S = 5.0
+_LINES = 'printf "%s\\n" "$@" | ip -batch -'
 
 
 @dataclass(frozen=True)
@@ -55,62 +69,78 @@ def why_impossible() -> str | None:
     return None
 
 
+def require_able(host: Host) -> None:
+    """Raise InputError where a host lacks a program by which nodes are made there."""
+    words = ["sh", "-c", _ALL_THERE, "sh", *_PROGRAMS, "bridge"]
+    if missing := host.must(words, what="Asking for programs").split():
+        raise InputError(
+            f"{host.name} has no {', '.join(missing)}, which networks of namespaces need: install "
+            "iproute2 and util-linux there. Nothing was written."
+        )
+
+
 def _inside(pid: int) -> list[str]:
     """Return the words before a command that is to run in the network of a process."""
     return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
 
 
-class _Namespace:
-    """A network namespace that lasts as long as this object's process, and no longer than ours."""
+class _Namespaces:
+    """Network namespaces of a host that last as long as this object, and no longer than we do.
 
-    def __init__(self) -> None:
-        held = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "cat"]
-        # It says that it is there by echoing: before that, its namespace is still ours.
-        self._holder = subprocess.Popen(held, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._holder.stdin and self._holder.stdout
-        self._holder.stdin.write(b"\n")
-        self._holder.stdin.flush()
-        if self._holder.stdout.read(1) != b"\n":
-            raise InnolabError("The kernel gave no network namespace.")
+    One process starts those that hold them: sshd lets ten programs at a time share a connection.
 
-    @property
-    def pid(self) -> int:
-        """Return the process that holds it."""
-        return self._holder.pid
+    Attributes
+    ----------
+    pids : the processes of the host that hold them
+    """
 
-    def do(self, *commands: str) -> None:
-        """Run lines of `ip` in it.
+    def __init__(self, host: Host, count: int) -> None:
+        self._host, self._count = host, count
+        tied = ["setpriv", "--pdeathsig", "KILL"]
+        held = shlex.join([*tied, "unshare", "--net", "sleep", "infinity"])
+        words = [*tied, "sh", "-c", f"for _ in $(seq {count}); do {held} & done; wait"]
+        self._holder = host.start(words, env={}, log=Path(os.devnull))
+        self.pids: list[int] = []
+        try:
+            await_that(self._are_apart, _HELD_WITHIN_S, f"{host.name} gave no network namespaces")
+        except BaseException:
+            self.end()
+            raise
 
-        Raises
-        ------
-        InnolabError
-            Quotes the first that the kernel refuses.
-        """
-        words = [*_inside(self.pid), "ip", "-batch", "-"]
-        done = subprocess.run(words, input="\n".join(commands), capture_output=True, text=True)
-        if done.returncode:
-            raise InnolabError(f"A network of namespaces failed: {done.stderr.strip()[-300:]}")
+    def _are_apart(self) -> bool:
+        """Return whether all are there: at first a process is still in the host's own."""
+        asked = self._host.run(["pgrep", "--parent", str(self._holder.pid)]).stdout
+        self.pids = [int(pid) for pid in asked.split()]
+        names = [f"/proc/{pid}/ns/net" for pid in ("self", *self.pids)]
+        found = self._host.run(["readlink", *names]).stdout.split()
+        return len(set(found)) == 1 + self._count
 
     def end(self) -> None:
-        """End it, and with it all links that lead into it."""
+        """End them, and with them all links that lead into them."""
         self._holder.kill()
         self._holder.wait()
-        for pipe in (self._holder.stdin, self._holder.stdout):
-            assert pipe
-            pipe.close()
 
 
-class Node(Here):
-    """This machine as seen from one node: commands run with that node's network and no other.
+class Node(Host):
+    """A host as seen from one node: commands run there with that node's network and no other.
 
     Parameters
     ----------
-    pid : a process in that network, which lasts as long as it is asked
+    pid : a process of the host in that network, which lasts as long as it is asked
     port : the switch's end of its link
+    host : where it lies
     """
 
-    def __init__(self, name: str, address: str, pid: int, port: str = "") -> None:
-        self.name, self.address, self.pid, self.port = name, address, pid, port
+    def __init__(
+        self, name: str, address: str, pid: int, port: str = "", host: Host = HERE
+    ) -> None:
+        self.name, self.address, self.pid, self.port, self._host = name, address, pid, port, host
+        self.folder, self.emulator = host.folder, host.emulator
+
+    @property
+    def host(self) -> Host:
+        """Return the host that it lies on."""
+        return self._host
 
     @property
     def inside(self) -> list[str]:
@@ -121,7 +151,21 @@ class Node(Here):
         self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
     ) -> Done:
         """Run a command in the node's network."""
-        return super().run([*self.inside, *words], env=env, limit_s=limit_s)
+        return self.host.run([*self.inside, *words], env=env, limit_s=limit_s)
+
+    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+        """Start a program in the node's network; its process id is that of the program itself."""
+        return self.host.start([*self.inside, *words], env=env, log=log)
+
+    def do(self, *commands: str) -> None:
+        """Run lines of `ip` in the node's network.
+
+        Raises
+        ------
+        InnolabError
+            Quotes the first that the kernel refuses.
+        """
+        self.must(["sh", "-c", _LINES, "sh", *commands], what="Changing a network of namespaces")
 
     def holds(self, address: str) -> bool:
         """Return whether an address is this node's now."""
@@ -150,9 +194,49 @@ class Node(Here):
         answer: list[dict[str, Any]] = json.loads(said)
         return answer
 
-    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
-        """Start a program in the node's network; its process id is that of the program itself."""
-        return super().start([*self.inside, *words], env=env, log=log)
+    def unprivileged(self) -> list[str]:
+        """Return the host's own words."""
+        return self.host.unprivileged()
+
+    def peek(self, *paths: str | Path) -> list[str | None]:
+        """Return the texts of small files of the host."""
+        return self.host.peek(*paths)
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a small file on the host."""
+        self.host.write(path, text)
+
+    def fresh_folder(self, path: Path) -> None:
+        """Make a new, empty folder on the host."""
+        self.host.fresh_folder(path)
+
+    def end_servers(self, folder: Path) -> None:
+        """End servers of the host."""
+        self.host.end_servers(folder)
+
+    def evict(self, folder: Path) -> None:
+        """Drop a folder from the host's page cache."""
+        self.host.evict(folder)
+
+    def hold(self, folder: Path) -> Path:
+        """Return where the host has a dataset's folder."""
+        return self.host.hold(folder)
+
+    def reach(self, socket: Path) -> Path:
+        """Return the path of a unix socket here that leads to one of the host's."""
+        return self.host.reach(socket)
+
+    def tool(self, name: str) -> str:
+        """Return the command of a program of the host."""
+        return self.host.tool(name)
+
+    def module(self, name: str) -> list[str]:
+        """Return the words that run a module of innolab's on the host."""
+        return self.host.module(name)
+
+    def own_cpu_s(self) -> float:
+        """Return the host's own."""
+        return self.host.own_cpu_s()
 
 
 class Network:
@@ -161,18 +245,30 @@ class Network:
     Parameters
     ----------
     names : of the nodes, in the order of their addresses
+    hosts : where nodes lie that are not on this machine, by name
+
+    Raises
+    ------
+    InnolabError
+        On entering, where a kernel refuses, or hosts do not reach one another.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], hosts: Mapping[str, Host] | None = None) -> None:
         if not 1 <= len(names) <= _MOST_NODES or len(set(names)) < len(names):
             raise ValueError(f"a network has 1 to {_MOST_NODES} nodes of different names")
-        self._names = list(names)
-        self._namespaces: list[_Namespace] = []
+        self._hosts = {name: (hosts or {}).get(name, HERE) for name in names}
+        self._held: list[_Namespaces] = []
+        # By host, the process in the namespace of its switch.
+        self._switches: dict[Host, int] = {}
         self.nodes: dict[str, Node] = {}
 
     def __enter__(self) -> "Network":
         try:
-            self._make()
+            for host in dict.fromkeys(self._hosts.values()):
+                self._make(host, [name for name, on in self._hosts.items() if on is host])
+            if len(self._switches) > 1:
+                self._carry()
+                self._require_whole()
         except BaseException:
             self._end()
             raise
@@ -181,29 +277,56 @@ class Network:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def _make(self) -> None:
-        switch = self._namespace()
-        switch.do("link add switch type bridge", "link set switch up", "link set lo up")
-        for place, name in enumerate(self._names, 1):
-            namespace, port = self._namespace(), f"port{place}"
-            address = f"{_PREFIX}{place}"
-            switch.do(
-                f"link add {port} type veth peer name {PORT} netns {namespace.pid}",
+    def _make(self, host: Host, names: Sequence[str]) -> None:
+        """Make the switch of a host, and the nodes on it."""
+        self._held.append(made := _Namespaces(host, 1 + len(names)))
+        self._switches[host], *pids = made.pids
+        at_switch = self._at_switch(host)
+        at_switch.do("link add switch type bridge", "link set switch up", "link set lo up")
+        places = list(self._hosts)
+        for name, pid in zip(names, pids, strict=True):
+            place = 1 + places.index(name)
+            port, address = f"port{place}", f"{_PREFIX}{place}"
+            at_switch.do(
+                f"link add {port} type veth peer name {PORT} netns {pid}",
                 f"link set {port} master switch up",
             )
-            namespace.do(f"addr add {address}/24 dev {PORT}", f"link set {PORT} up",
-                         "link set lo up")  # fmt: skip
-            self.nodes[name] = Node(name, address, namespace.pid, port)
-        self._switch = switch
+            node = self.nodes[name] = Node(name, address, pid, port, host)
+            node.do(f"addr add {address}/24 dev {PORT}", f"link set {PORT} up", "link set lo up")
 
-    def _namespace(self) -> _Namespace:
-        self._namespaces.append(made := _Namespace())
-        return made
+    def _carry(self) -> None:
+        """Connect the switches of all hosts, each to each."""
+        at = _addresses(self._switches)
+        for host, switch in self._switches.items():
+            # Made in the host's own network, where it sends, and lies in the switch's.
+            words = ["ip", "link", "add", _CARRIER, "netns", str(switch), "type", "vxlan", "id"]
+            words += [_CARRIER_ID, "dstport", _CARRIER_PORT, "local", at[host]]
+            host.must(words, what="Connecting hosts")
+            inside = self._at_switch(host)
+            inside.do(f"link set {_CARRIER} master switch up")
+            for other in self._switches:
+                if other is not host:
+                    all_else = ["bridge", "fdb", "append", "00:00:00:00:00:00", "dev", _CARRIER]
+                    inside.must([*all_else, "dst", at[other]], what="Connecting hosts")
+        for node in self.nodes.values():
+            node.do(f"link set {PORT} mtu {_CARRIED_BYTES}")
+
+    def _require_whole(self) -> None:
+        """Prevent a network in pieces from passing for a slow one."""
+        one_each = {node.host: node for node in self.nodes.values()}
+        for near in one_each.values():
+            for far in one_each.values():
+                if near is not far and not near.reaches(far.address):
+                    raise InnolabError(
+                        f"{near.host.name} does not reach {far.host.name}. Hosts of one topology "
+                        f"send to each other by UDP at port {_CARRIER_PORT}: open it between them."
+                    )
 
     def _end(self) -> None:
-        while self._namespaces:
-            self._namespaces.pop().end()
+        while self._held:
+            self._held.pop().end()
         self.nodes.clear()
+        self._switches.clear()
 
     def cut(self, name: str) -> None:
         """Take a node's link down: packets are lost, and neither side is told."""
@@ -215,9 +338,10 @@ class Network:
         self._connect(name, connected=True)
 
     def _connect(self, name: str, *, connected: bool) -> None:
-        port = self.nodes[name].port
-        self._switch.do(f"link set {port} {'master switch' if connected else 'nomaster'}")
-        [found] = self._at_switch.asked("ip", "-json", "link", "show", "dev", port)
+        node = self.nodes[name]
+        port, at_switch = node.port, self._at_switch(node.host)
+        at_switch.do(f"link set {port} {'master switch' if connected else 'nomaster'}")
+        [found] = at_switch.asked("ip", "-json", "link", "show", "dev", port)
         if ("master" in found) is not connected:
             raise InnolabError(
                 f"The kernel did not {'mend' if connected else 'cut'} {name}'s link."
@@ -232,7 +356,7 @@ class Network:
             Where the kernel cannot, or did not: not every one has netem, which a delay needs.
         """
         node = self.nodes[name]
-        for host, device in [(node, PORT), (self._at_switch, node.port)]:
+        for host, device in [(node, PORT), (self._at_switch(node.host), node.port)]:
             # There is none at first, which is no error.
             host.run(["tc", "qdisc", "delete", "dev", device, "root"])
             wanted = _queue(link)
@@ -245,9 +369,16 @@ class Network:
             if [one["kind"] for one in found if one["kind"] in _KINDS] != wanted[:1]:
                 raise InnolabError(f"The kernel did not shape the link of {name} as was asked.")
 
-    @property
-    def _at_switch(self) -> Node:
-        return Node("switch", "", self._switch.pid)
+    def _at_switch(self, host: Host) -> Node:
+        return Node("switch", "", self._switches[host], host=host)
+
+
+def _addresses(hosts: Iterable[Host]) -> dict[Host, str]:
+    """Return the addresses by which hosts reach one another: those by which ssh goes."""
+    ways = {host: host.way() for host in hosts if isinstance(host, Remote)}
+    # As the others see us, which is how they answer.
+    ours = next(way.here for way in ways.values())
+    return {host: ways[host].there if host in ways else ours for host in hosts}
 
 
 def _queue(link: Link) -> list[str]:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NamedTuple, NoReturn
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts.base import TICKS_PER_S, Done, Host, HostLostError, Process, TimedOutError, Words
@@ -23,6 +23,13 @@ SERVER_USER = "innolab"
 _SSH_FAILED = 255
 _END = "innolab-end-of-answer"
 _TIMES = re.compile(r"(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*\Z")
+
+
+class Way(NamedTuple):
+    """The addresses of both ends of a connection, as the host sees them."""
+
+    here: str
+    there: str
 
 
 class Remote(Host):
@@ -89,6 +96,11 @@ class Remote(Host):
         if not done.stdout.strip().isdigit():
             self._lost()
         return int(done.stdout)
+
+    def way(self) -> Way:
+        """Return the addresses between which ssh goes."""
+        said = self.must(["sh", "-c", "echo $SSH_CONNECTION"], what="Asking for addresses").split()
+        return Way(here=said[0], there=said[2])
 
     def unprivileged(self) -> list[str]:
         """Return the words of the servers' user; the kernel ends the server with its sshd."""
@@ -259,7 +271,7 @@ class Remote(Host):
         self._require(done, what)
 
     def reach(self, socket: Path) -> Path:
-        """Forward a socket; only the last one asked for stays open."""
+        """Forward a socket, which stays open until many others have been asked for."""
         here = self.connection.forward(socket)
         if here is None:
             self._lost()
@@ -274,6 +286,10 @@ class Remote(Host):
                 "measured."
             )
         return done.stdout.strip()
+
+    def module(self, name: str) -> list[str]:
+        """Refuse: it has nothing of innolab's (`innolab.hosts.brought.Equipped` has)."""
+        raise InputError(f"{self.name} has no innolab, so it cannot run {name}.")
 
     def own_cpu_s(self) -> float:
         """Return the CPU seconds of our sshd there and of all that it ran and waited for."""

@@ -1,8 +1,6 @@
 """A source on a bench, found under an address that moves, and what clients of it come to know."""
 
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Iterator
 
@@ -74,14 +72,14 @@ def _require_semi_sync(topology: Topology, asked: Settings) -> None:
 
 def clients(bench: Bench, network: Network, address: str = VIRTUAL) -> Witness:
     """Return a witness, to be entered, that writes to whoever has an address."""
-    log = bench.place / "witness.log"
+    log = bench.own_place() / "witness.log"
     return Witness(network.nodes[CLIENT], address, replication.PORT, log, WRITERS)
 
 
 def cut_power(source: Server, disk: EmulatedDisk) -> float:
     """Cut the power of a server and its disk, and return when, by the clock of the witness."""
     # Or it would answer while its disk is gone.
-    os.kill(source.pid, signal.SIGSTOP)
+    source.signal("STOP")
     disk.lose_power()
     moment_s = time.monotonic()
     source.kill()

@@ -188,8 +188,9 @@ def argv(server: Server, load: Load, rows: int, table: str = TABLE) -> list[str]
     statements, rest = divmod(rows, load.rows_per_statement)
     if rest:
         raise ValueError(f"{rows} rows are no whole statements of {load.rows_per_statement}")
+    script = sysbench.copied(server.host, server.folder, _SCRIPT)
     return [
-        *sysbench.command([server], sysbench.copied(server, _SCRIPT), load.threads, load.seed),
+        *sysbench.command(server, script, load.threads, load.seed),
         "--mysql-ignore-errors=none",
         f"--table_name={table}",
         f"--rows_per_statement={load.rows_per_statement}",

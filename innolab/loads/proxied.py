@@ -21,15 +21,13 @@ CLIENT = "clients"
 
 @contextlib.contextmanager
 def entrance(bench: Bench, raised: Topology, network: Network) -> Iterator[Run]:
-    """Start a proxy in front of a topology and yield what runs loads through it.
+    """Start a proxy in front of a topology that admits loads, and yield what runs them.
 
     Every run records the connections and bytes that each server got, by the proxy's own count.
     """
-    for server in raised.servers.values():
-        replication.admit(server, split.USER, "SELECT, UPDATE")
     at = {name: network.nodes[name].address for name in raised.servers}
     writes = {raised.source_name: at.pop(raised.source_name)}
-    place = bench.place / "haproxy"
+    place = bench.own_place() / "haproxy"
     with Proxy(network.nodes[CLIENT], writes, at, replication.PORT, place) as proxy:
         yield lambda load, duration_s: _run(bench, raised, proxy, load, duration_s)
 

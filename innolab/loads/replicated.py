@@ -30,8 +30,9 @@ METRICS = {
 
 
 def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Split:
-    """Fill all pools, make what the heartbeat writes to, and return the load without writes."""
+    """Fill all pools, admit loads, make what the heartbeat writes to; return the reading load."""
     with bench.clock.stage("warm-up"):
+        split.admit(raised.servers.values())
         heartbeat.prepare(raised.source, schema)
         raised.require_equal(CATCH_UP_S)
         for server in raised.servers.values():
@@ -58,7 +59,7 @@ def window(
     """
     with bench.clock.stage("warm-up"):
         raised.require_equal(CATCH_UP_S)
-    run = run or partial(split.run, raised.source, [])
+    run = run or partial(split.run, raised.source, raised.addresses(raised.source_name))
     beating = Heartbeat(raised.source, followed, CATCH_UP_S, schema)
     with bench.clock.stage("measured passes"), beating:
         done = run(load, window_s)

@@ -1,6 +1,6 @@
 """A load whose reads go to replicas and whose writes go to their source."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +9,11 @@ from innolab.hosts import haproxy
 from innolab.hosts.haproxy import Proxy
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Load
+from innolab.mysql import replication
 from innolab.mysql.server import Server
 
 _SCRIPT = Path(__file__).with_name("split.lua")
-# Of a load that comes over the network, to which each server has to admit it.
+# Of a load, which comes over the network.
 USER = "innolab_load"
 
 
@@ -37,23 +38,41 @@ class Split:
         return replace(self, seed=self.seed + 1)
 
 
-def run(source: Server, replicas: Sequence[Server], load: Split, duration_s: int) -> Load:
-    """Run a load for some seconds and return what it gave.
+def admit(servers: Collection[Server]) -> None:
+    """Let loads come to servers."""
+    for server in servers:
+        replication.admit(server, USER, "SELECT, UPDATE")
+
+
+def run(source: Server, addresses: Sequence[str], load: Split, duration_s: int) -> Load:
+    """Run a load for some seconds on the source's node and return what it gave.
+
+    Parameters
+    ----------
+    addresses : of the source and of those that read beside it, which all admit USER
 
     Raises
     ------
     InnolabError
         Where sysbench or the source dies, or refuses a connection; quotes the one that did.
     """
-    script = sysbench.copied(source, _SCRIPT)
-    words = sysbench.command([source, *replicas], script, load.threads, load.seed)
-    return sysbench.load(source, [*words, *_asked(load, len(replicas), duration_s)], duration_s)
+    host = source.host
+    script = sysbench.copied(host, source.folder, _SCRIPT)
+    words = sysbench.command_to_ports(
+        host, script, addresses, [replication.PORT], USER, load.threads, load.seed
+    )
+    return sysbench.load(
+        source, [*words, *_asked(load, len(addresses) - 1, duration_s)], duration_s
+    )
 
 
-def run_apart(sources: Collection[Server], load: Split, duration_s: int) -> list[Load]:
-    """Run a load on each of some sources at once, and return what each gave; raises as `run`."""
+def run_apart(sources: Mapping[str, Server], load: Split, duration_s: int) -> list[Load]:
+    """Run a load on each of some sources at once, by address; return what each gave, as `run`."""
     with ThreadPoolExecutor() as pool:
-        runs = [pool.submit(run, source, [], load, duration_s) for source in sources]
+        runs = [
+            pool.submit(run, source, [address], load, duration_s)
+            for address, source in sources.items()
+        ]
         return [one.result() for one in runs]
 
 
@@ -65,9 +84,10 @@ def run_through(proxy: Proxy, source: Server, replicas: int, load: Split, durati
     InnolabError
         As `run`.
     """
-    script, ports = sysbench.copied(source, _SCRIPT), [haproxy.WRITES, haproxy.READS]
+    script = sysbench.copied(proxy.node, proxy.folder, _SCRIPT)
+    ports = [haproxy.WRITES, haproxy.READS]
     words = sysbench.command_to_ports(
-        proxy.node, script, haproxy.ADDRESS, ports, USER, load.threads, load.seed
+        proxy.node, script, [haproxy.ADDRESS], ports, USER, load.threads, load.seed
     )
     asked = ["--any_replica=on", *_asked(load, replicas, duration_s)]
     return sysbench.load(source, [*words, *asked], duration_s, proxy.node)

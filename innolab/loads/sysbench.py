@@ -70,9 +70,10 @@ class Load(NamedTuple):
 
 def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     """Return sysbench's words for a workload; the last of `options` is the command."""
-    script = copied(server, _ZIPF) if workload.distribution == "zipf" else SCRIPTS[workload.load]
+    zipf = workload.distribution == "zipf"
+    script = copied(server.host, server.folder, _ZIPF) if zipf else SCRIPTS[workload.load]
     return [
-        *command([server], script, workload.threads, workload.seed),
+        *command(server, script, workload.threads, workload.seed),
         "--tables=1",
         f"--table_size={workload.rows}",
         f"--rand-type={DISTRIBUTIONS[workload.distribution]}",
@@ -81,24 +82,31 @@ def argv(workload: Workload, server: Server, *options: str) -> list[str]:
     ]
 
 
-def command(servers: Sequence[Server], script: str, threads: int, seed: int) -> list[str]:
-    """Return the words that any script begins with; connections lead to the servers in turn."""
-    sockets = ",".join(str(server.socket) for server in servers)
-    to = [f"--mysql-socket={sockets}", "--mysql-user=root"]
-    return _command(servers[0].host, script, to, threads, seed)
+def command(server: Server, script: str, threads: int, seed: int) -> list[str]:
+    """Return the words that any script begins with, on the server's own host."""
+    to = [f"--mysql-socket={server.socket}", "--mysql-user=root"]
+    return _command(server.host, script, to, threads, seed)
 
 
 def command_to_ports(
-    host: Host, script: str, address: str, ports: Sequence[int], user: str, threads: int, seed: int
+    host: Host,
+    script: str,
+    addresses: Sequence[str],
+    ports: Sequence[int],
+    user: str,
+    threads: int,
+    seed: int,
 ) -> list[str]:
-    """Return the words that any script begins with; connections lead to the ports in turn.
+    """Return the words that any script begins with; connections lead to addresses in turn.
 
     Parameters
     ----------
+    host : where sysbench runs
+    ports : each of all addresses, the first before the next
     user : an account without a password
     """
     port = ",".join(map(str, ports))
-    to = [f"--mysql-host={address}", f"--mysql-port={port}", f"--mysql-user={user}"]
+    to = [f"--mysql-host={','.join(addresses)}", f"--mysql-port={port}", f"--mysql-user={user}"]
     return _command(host, script, to, threads, seed)
 
 
@@ -114,10 +122,10 @@ def _command(host: Host, script: str, to: list[str], threads: int, seed: int) ->
     ]
 
 
-def copied(server: Server, script: Path) -> str:
-    """Return the path of a script of ours, where the server's user can read it on its host."""
-    copy = server.folder / script.name
-    server.host.write(copy, script.read_text())
+def copied(host: Host, folder: Path, script: Path) -> str:
+    """Return the path of a script of ours in a folder of a host, which servers' user can read."""
+    copy = folder / script.name
+    host.write(copy, script.read_text())
     return str(copy)
 
 
@@ -180,9 +188,8 @@ def ended(
         Where sysbench or the server dies, refuses, or hangs; quotes the one that did.
     """
     try:
-        done = (host or server.host).run(
-            [*server.host.unprivileged(), *words], env={"LC_ALL": "C", **env}, limit_s=limit_s
-        )
+        host = host or server.host
+        done = host.run([*host.unprivileged(), *words], env={"LC_ALL": "C", **env}, limit_s=limit_s)
     except TimedOutError:
         raise InnolabError(
             f"sysbench did not end within {limit_s:.0f} s and was killed; the server hangs."

@@ -1,8 +1,10 @@
 """The bench of one trial: a server that is started, watched, and asked what it really ran with."""
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from innolab.hosts.local import HERE
 from innolab.hosts.memory import Memory
 from innolab.hosts.network import Network
 from innolab.loads import usage
+from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.mysql.counters import Counters
 from innolab.mysql.datasets import Clone, Copy
@@ -39,14 +42,18 @@ class Bench:
 
     Attributes
     ----------
-    build : the server's binaries
+    build : the server's binaries, on the site's host
+    own_build : the same on this machine, to be asked what they have
     dataset_facts : what the recipe's verification learnt of the tables
     site : the device that the trial runs on, and its host
-    clone : returns a copy of the dataset there: to read only, one for all trials of the session, or
-        to write, by a name, one of its own
+    clone : returns a copy of the dataset there, or in the same place of another host: to read only,
+        one for all trials of the session, or to write, by a name, one of its own
     journal : how far a trial of hours came in an earlier session
     say, mark : take a line about what is being done now; a log has only the marks
     place : folder of this trial's server
+    here : folder of this machine for what a trial keeps beside its servers, not made yet
+    nodes : the hosts that the servers of a topology are spread over, the site's first; where there
+        are none, all are on this machine
     base : the host's my.cnf
     report : folder of the report
     parameters : the study's
@@ -55,22 +62,30 @@ class Bench:
     """
 
     build: Build
+    own_build: Build
     dataset_facts: dict[str, Any]
     site: Site
-    clone: Callable[[str | None], Clone]
+    clone: Callable[[str | None, Host | None], Clone]
     place: Path
+    here: Path
     base: Path
     report: Path
     journal: Journal
     say: Callable[[str], None]
     mark: Callable[[str], None]
     parameters: Any = None
+    nodes: Sequence[Host] = ()
     seed: int = 0
     memory: Memory = field(default_factory=Memory)
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     sampler: series.Sampler | None = None
+
+    def own_place(self) -> Path:
+        """Return a folder of this machine for what runs beside servers; makes it."""
+        self.here.mkdir(parents=True, exist_ok=True)
+        return self.here
 
     def note(self, name: str, value: Any) -> None:
         """Record a condition of this run."""
@@ -93,7 +108,7 @@ class Bench:
         """
         self.note("device", self.site.facts())
         with self.clock.stage("cloning"):
-            clone = copy or self.clone(None)
+            clone = copy or self.clone(None, None)
         with self.clock.stage("eviction"):
             files = pagecache.files_under(clone.data)
             pagecache.evict(files)
@@ -122,7 +137,7 @@ class Bench:
         killed. Records the conditions as `cold_server` does; samples more often than it.
         """
         with self.clock.stage("cloning"):
-            clone = self.clone(_COPY if writes else None)
+            clone = self.clone(_COPY if writes else None, None)
             if writes:
                 clone.warm_log()
         period_s = LOADED_PERIOD_S if self.site.host is HERE else REMOTE_PERIOD_S
@@ -135,7 +150,7 @@ class Bench:
         """Run the block with the device alone; records what else the host did meanwhile."""
         self.memory.release()
         self.note("device", self.site.facts())
-        self.note("build", self.build.facts())
+        self.note("build", self.own_build.facts())
         self.note("dataset", self.dataset_facts)
         self.note("requested", {})
         self.note("variables", store_variables(self.report, {}))
@@ -166,7 +181,7 @@ class Bench:
         if not resumed:
             with self.clock.stage("cloning"):
                 self.journal.begin()
-                fresh = self.clone(_COPY)
+                fresh = self.clone(_COPY, None)
                 if self.journal.lasting:
                     fresh.data.rename(copy.data)
                 else:
@@ -179,6 +194,7 @@ class Bench:
     def topology(self, shape: Shape, settings: Settings) -> Iterator[tuple[Topology, Network]]:
         """Run the block with servers in a network of their own, on devices of one kind.
 
+        They are on this machine, or spread over `nodes` in turn; clients are always on this one.
         All begin with the same data and the device's own speed; `limited_nodes` limits them. None
         of it outlives the block: nothing is left to save, so the servers are killed. Records the
         conditions as `cold_server` does: variables and series of the source, what the error logs
@@ -186,16 +202,20 @@ class Bench:
         """
         self.memory.release()
         self.note("device", self.site.facts())
-        self.note("build", self.build.facts())
+        self.note("build", self.own_build.facts())
         self.note("dataset", self.dataset_facts)
         self.note("topology", shape.facts())
         self.note("tables_changed", None)
+        on = dict(zip(shape.servers, itertools.cycle(self.nodes), strict=False))
+        if on:
+            numbers = {host: number for number, host in enumerate(self.nodes, 1)}
+            self.note("on_host", {name: numbers[host] for name, host in on.items()})
         with self.clock.stage("cloning"):
-            copies = {name: self.clone(name) for name in shape.servers}
+            copies = {name: self.clone(name, on.get(name)) for name in shape.servers}
             for copy in copies.values():
                 copy.warm_log()
         sites = {name: self.site.node(name) for name in shape.servers}
-        with Network([*shape.servers, *shape.clients]) as network:
+        with Network([*shape.servers, *shape.clients], on) as network:
             raised = Topology(
                 self.build,
                 shape,
@@ -205,6 +225,7 @@ class Bench:
                 self.base,
                 settings,
                 {name: site.cgroup for name, site in sites.items()},
+                with_semi_sync=replication.has_semi_sync(self.own_build),
             )
             try:
                 with self.clock.stage("start/stop"):
@@ -264,7 +285,7 @@ class Bench:
 
     @contextlib.contextmanager
     def _running(self, server: Server, *, stops: bool = True) -> Iterator[None]:
-        self.note("build", self.build.facts())
+        self.note("build", self.own_build.facts())
         self.note("dataset", self.dataset_facts)
         try:
             with self.clock.stage("start/stop"):
@@ -282,7 +303,8 @@ class Bench:
     def _note_variables(self, server: Server) -> None:
         self.variables = behaviour(server.variables())
         self.note("variables", store_variables(self.report, self.variables))
-        asked = {**base_settings(self.base), **server.settings}
+        [base] = server.host.read(self.base)
+        asked = {**base_settings(base), **server.settings}
         if "log_bin" in server.settings:
             # The option takes a name, the variable says whether there is one.
             asked["log_bin"] = "ON"
@@ -301,23 +323,24 @@ class Bench:
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
-        site = self.site
-        meters = [usage.Meter(host, lambda: usage.known_cpu_s(servers) + site.emulation_cpu_s())]
+        site, on = self.site, _by_host(servers)
+        meters = [usage.Meter(one, partial(_known_cpu_s, site, one, of)) for one, of in on.items()]
         if host.emulator is not None:
             meters.append(usage.Meter(HERE, lambda: usage.emulation_cpu_s(host)))
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
-            pids = [one.pid for one in servers if one.is_running]
-            self.note("peak_memory_bytes", observe.peak_memory_bytes(host, pids))
+            peaks = (
+                observe.peak_memory_bytes(one, [server.pid for server in of if server.is_running])
+                for one, of in on.items()
+            )
+            self.note("peak_memory_bytes", sum(peaks))
         found = meters[0].read()
-        # What disturbs the emulator disturbs the host that it emulates, which cannot see it.
+        # What disturbs one host disturbs all that work together; and what disturbs the emulator,
+        # the host that it emulates, which cannot see it.
         for meter in meters[1:]:
             here = meter.read()
-            found |= {
-                name: max(found[name], here[name])
-                for name in ("steal_share", "others_share", "others_cpus")
-            }
+            found |= {name: max(found[name], here[name]) for name in here}
         self.note("usage", found | usage.device_traffic(sampler.rows))
 
     def note_error_logs(self, servers: Sequence[Server]) -> None:
@@ -345,6 +368,20 @@ class Bench:
         return name
 
 
+def _by_host(servers: Sequence[Server]) -> dict[Host, list[Server]]:
+    """Return servers by the hosts that they lie on, the first one's first."""
+    found: dict[Host, list[Server]] = {}
+    for server in servers:
+        found.setdefault(server.host.host, []).append(server)
+    return found
+
+
+def _known_cpu_s(site: Site, host: Host, servers: Sequence[Server]) -> float:
+    """Return the CPU seconds on a host of all that is part of a trial."""
+    emulation_s = site.emulation_cpu_s() if host is HERE else 0.0
+    return usage.known_cpu_s(host, servers) + emulation_s
+
+
 def anonymous(text: str, host: Host = HERE) -> str:
     """Return a text without a host's folder and names: reports are published.
 
@@ -370,10 +407,10 @@ def base_settings_file(cache: Path) -> Path:
     return cache / "etc" / "my.cnf"
 
 
-def base_settings(path: Path) -> dict[str, str]:
+def base_settings(text: str) -> dict[str, str]:
     """Return the settings of a my.cnf of one section, names with underscores, bare names ON."""
     settings = {}
-    for line in path.read_text().splitlines():
+    for line in text.splitlines():
         text = line.split("#")[0].strip()
         if text and not text.startswith("["):
             name, _, value = text.partition("=")

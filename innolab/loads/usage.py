@@ -62,11 +62,10 @@ def emulation_cpu_s(host: Host) -> float:
     return observe.process_usage(HERE, host.emulator).cpu_s + HERE.own_cpu_s()
 
 
-def known_cpu_s(servers: Sequence[Server]) -> float:
-    """Return the CPU seconds of all processes of a trial: servers, loads, ourselves.
+def known_cpu_s(host: Host, servers: Sequence[Server]) -> float:
+    """Return the CPU seconds of all processes of a trial on a host: servers, loads, ourselves.
 
     A server that has ended counts among our children.
     """
     running = [server for server in servers if server.is_running]
-    host = servers[0].host
     return host.own_cpu_s() + sum(observe.process_usage(host, one.pid).cpu_s for one in running)

@@ -1,9 +1,9 @@
 """Ask whether a MySQL server answers on a socket; exit status 0 where it greets within a second.
 
-keepalived starts it on every node each second, so it needs nothing but Python itself. A server that
+keepalived starts it on every node each second, so it needs little but Python itself. A server that
 was stopped (SIGSTOP) accepts connections and never greets.
 
-    python -I answers.py SOCKET
+    python -m innolab.mysql.answers SOCKET
 """
 
 import socket

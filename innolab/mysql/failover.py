@@ -1,7 +1,6 @@
 """The address under which the source is found, and how it moves to a replica when that fails."""
 
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -84,8 +83,8 @@ class Failover:
             daemon = keepalived.started(
                 self._node(name),
                 _HIGHEST - 10 * place,
-                f"{sys.executable} -I {answers.__file__} {server.socket}",
-                f"{sys.executable} -m {promote.__name__} {server.build.version} {server.folder}",
+                [*server.host.module(answers.__name__), str(server.socket)],
+                [*server.host.module(promote.__name__), server.build.version, str(server.folder)],
                 self._folder,
             )
             self._daemons.append(daemon)

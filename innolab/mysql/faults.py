@@ -1,7 +1,5 @@
 """Faults of a source that clients write to, and how each is mended."""
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -32,8 +30,8 @@ def _start(raised: Topology, _network: Network) -> None:
     raised.source.start()
 
 
-def _signal(number: signal.Signals) -> Callable[[Topology, Network], None]:
-    return lambda raised, _network: os.kill(raised.source.pid, number)
+def _signal(name: str) -> Callable[[Topology, Network], None]:
+    return lambda raised, _network: raised.source.signal(name)
 
 
 def _slow_and_kill(raised: Topology, network: Network) -> None:
@@ -51,7 +49,7 @@ def _start_and_free(raised: Topology, network: Network) -> None:
 
 FAULTS = {
     "kill": Fault(_kill, _start),
-    "stop": Fault(_signal(signal.SIGSTOP), _signal(signal.SIGCONT)),
+    "stop": Fault(_signal("STOP"), _signal("CONT")),
     "cut": Fault(
         lambda raised, network: network.cut(raised.source_name),
         lambda raised, network: network.mend(raised.source_name),

@@ -94,12 +94,13 @@ def _numbers(build: Build) -> tuple[int, ...]:
     return tuple(int(part) for part in build.version.split("-")[0].split("."))
 
 
-def settings(build: Build, number: int) -> dict[str, Any]:
+def settings(build: Build, number: int, *, with_semi_sync: bool) -> dict[str, Any]:
     """Return what each server of a topology needs, whatever its role: roles change.
 
     Parameters
     ----------
     number : its own, from 1
+    with_semi_sync : whether to load its plugins, which all arms have, on or off
     """
     words = dialect(build)
     return {
@@ -120,7 +121,7 @@ def settings(build: Build, number: int) -> dict[str, Any]:
         "loose_replica_net_timeout": 4,
         "loose_master_info_repository": "TABLE",
         "loose_relay_log_info_repository": "TABLE",
-        **_semi_sync_plugins(build),
+        **(_semi_sync_plugins(build) if with_semi_sync else {}),
     }
 
 
@@ -131,9 +132,6 @@ def has_semi_sync(build: Build) -> bool:
 
 
 def _semi_sync_plugins(build: Build) -> dict[str, str]:
-    """Return what loads the plugins, where there are any: all arms have them, on or off."""
-    if not has_semi_sync(build):
-        return {}
     where = {"plugin_dir": build.plugins} if build.plugins else {}
     return {**where, "loose_plugin_load_add": ";".join(dialect(build).semi_sync)}
 

@@ -293,6 +293,11 @@ class Server:
                 f"{self._last_words()}"
             )
 
+    def signal(self, name: str) -> None:
+        """Send the process a signal, named as in STOP."""
+        words = ["sh", "-c", 'kill -s "$0" "$1"', name, str(self.pid)]
+        self.host.must(words, what=f"Sending {name} to a server")
+
     def kill(self) -> None:
         """End the process at once; the data directory may need recovery afterwards."""
         if self._process is not None:

@@ -84,6 +84,7 @@ class Topology:
     base : the host's my.cnf
     settings : server variables of all
     cgroups : the control group of each server, by name, which may limit its device
+    with_semi_sync : whether the build has the plugins; asked of it where it is not said
 
     Attributes
     ----------
@@ -101,7 +102,11 @@ class Topology:
         base: Path,
         settings: Settings,
         cgroups: Mapping[str, Path | None] | None = None,
+        *,
+        with_semi_sync: bool | None = None,
     ) -> None:
+        if with_semi_sync is None:
+            with_semi_sync = replication.has_semi_sync(build)
         self.shape, self.nodes = shape, nodes
         self.source_name = shape.servers[0]
         self.servers: dict[str, Server] = {}
@@ -109,7 +114,7 @@ class Topology:
             node = nodes[name]
             node.remove(data[name] / _IDENTITY)
             own = {
-                **replication.settings(build, number),
+                **replication.settings(build, number, with_semi_sync=with_semi_sync),
                 **settings,
                 "read_only": "OFF" if shape.takes_writes(name) else "ON",
                 **shape.own.get(name, {}),
@@ -121,6 +126,10 @@ class Topology:
     def source(self) -> Server:
         """Return the server that takes writes."""
         return self.servers[self.source_name]
+
+    def addresses(self, *names: str) -> list[str]:
+        """Return the addresses of servers by name."""
+        return [self.nodes[name].address for name in names]
 
     @property
     def others(self) -> list[Server]:

@@ -30,15 +30,29 @@ def hosts(runs: Sequence[Run]) -> Table:
         own = [run for run in runs if run.member == member]
         facts[letter] = _flat(own[0].conditions["host"])
         blocks[letter] = ", ".join(map(str, sorted({run.block + 1 for run in own})))
+    return _of_each({"blocks": blocks}, facts)
+
+
+def nodes(runs: Sequence[Run]) -> Table:
+    """Return the facts of the hosts that servers were spread over, with the servers of each.
+
+    Hosts have letters, in the order of their names in the inventory.
+    """
+    facts = {_letter(place): _flat(of) for place, of in enumerate(runs[0].conditions["nodes"])}
+    servers: dict[str, set[str]] = {letter: set() for letter in facts}
+    for run in runs:
+        for name, number in run.conditions.get("on_host", {}).items():
+            servers[_letter(number - 1)].add(name)
+    return _of_each({"servers": {who: ", ".join(sorted(of)) for who, of in servers.items()}}, facts)
+
+
+def _of_each(first: Mapping[str, Mapping[str, str]], facts: Mapping[str, dict[str, Any]]) -> Table:
+    """Return values and facts of hosts by letter: a row for each value that is not the same."""
     names = dict.fromkeys(name for of in facts.values() for name in of)
     said = {_name(name): {who: _fact(name, of.get(name)) for who, of in facts.items()}
             for name in names}  # fmt: skip
     return Table(
-        [
-            row
-            for name, values in {"blocks": blocks, **said}.items()
-            for row in _by_value(name, values)
-        ]
+        [row for name, values in {**first, **said}.items() for row in _by_value(name, values)]
     )
 
 

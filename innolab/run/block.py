@@ -19,8 +19,8 @@ from innolab.hosts import machine
 from innolab.mysql import builds
 from innolab.mysql.builds import Build
 from innolab.record.plan import Plan, Silent
-from innolab.run.plan import arrays_of, prepare
-from innolab.run.session import Session
+from innolab.run.plan import prepare
+from innolab.run.session import opened
 
 _MACHINE_ID = Path("/etc/machine-id")
 _MEMBER_DIGITS = 12
@@ -173,10 +173,9 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
     own = member()
     with machine.measuring_alone(), tempfile.TemporaryDirectory(prefix="innolab-block-") as place:
         folder = Path(place)
-        arrays = arrays_of(study, parameters)
-        session = Session(study, parameters, task.plan, folder, Silent(), Clock(), arrays)
         runs = []
-        try:
+        opening = opened(study, parameters, task.plan, folder, Silent(), Clock())
+        with opening as session:
             session.prepare_datasets()
             session.prepare_devices()
             for done, trial in enumerate(trials):
@@ -187,10 +186,6 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
                     raise InnolabError(str(run.error))
                 conditions = {**run.conditions, "member": own}
                 runs.append(run.model_copy(update={"conditions": conditions}).body())
-        finally:
-            session.close()
-            if arrays:
-                arrays.host.close()
         kept = [path for name in _BESIDE for path in folder.glob(f"{name}/*")]
         files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in kept}
     if all(run["status"] == "failed" for run in runs):

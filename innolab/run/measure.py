@@ -18,8 +18,7 @@ from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog, SessionStart
 from innolab.record.runs import RunSet
 from innolab.run.block import Measured, Task
-from innolab.run.plan import arrays_of
-from innolab.run.session import Session
+from innolab.run.session import opened
 from innolab.studies import schedule
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study, Trial
@@ -132,13 +131,10 @@ def _run_trials(
 ) -> None:
     parameters = study.check(chosen.parameters)
     folder = log.path.parent
-    found = arrays_of(study, parameters)
-    session = Session(
-        study, parameters, chosen, folder, progress, clock, found, keep_failed=keep_failed
-    )
     last = (chosen.blocks or study.looks(parameters)).last
     began, ran = time.monotonic(), 0
-    try:
+    opening = opened(study, parameters, chosen, folder, progress, clock, keep_failed=keep_failed)
+    with opening as session:
         session.prepare_datasets()
         session.prepare_devices()
         log.begin(_start(study, parameters, chosen))
@@ -158,10 +154,6 @@ def _run_trials(
                 with clock.stage("provisional page"):
                     after_trial(trial.block + is_whole, is_whole)
         progress.trials(most, most, 0, "all runs recorded")
-    finally:
-        session.close()
-        if found:
-            found.host.close()
 
 
 def _run_blocks(

@@ -9,13 +9,14 @@ from innolab.analysis.claims import Claim
 from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.hosts import machine, observe, tools
+from innolab.hosts import bundle, machine, observe, tools
 from innolab.hosts.local import HERE
 from innolab.loads import trial
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build, Unavailable
 from innolab.mysql.server import require_short_path
 from innolab.record.plan import Plan
+from innolab.run import nodes
 from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST, profiles
@@ -60,7 +61,9 @@ def prepare(study: Study, parameters: Parameters, claim: Claim | None = None) ->
         unavailable=missing,
         missing_devices=missing_devices,
         blocks=study.looks(parameters),
-        lacking={build.id: lack for build in usable if (lack := _lacking(study, build))},
+        lacking={
+            build.id: lack for build in usable if (lack := _lacking(study, build, parameters))
+        },
     )
     chosen = _with_twins(study, chosen, parameters) if claim is None else only(study, chosen, claim)
     arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
@@ -71,6 +74,10 @@ def prepare(study: Study, parameters: Parameters, claim: Claim | None = None) ->
     if found_arrays := arrays_of(study, parameters):
         with contextlib.closing(found_arrays.host):
             _require_host(study, parameters, usable, wanted, found_arrays)
+    if spread := study.nodes(parameters):
+        for build in usable:
+            builds.moved(build, cache, bundle.FOLDER)
+        nodes.require(spread, wanted.memory_bytes)
     return chosen
 
 
@@ -129,8 +136,8 @@ def _builds(
     return usable, missing
 
 
-def _lacking(study: Study, build: Build) -> dict[str, dict[str, str]]:
-    return {name: dict(levels) for name, levels in study.lacks(build).items() if levels}
+def _lacking(study: Study, build: Build, parameters: Parameters) -> dict[str, dict[str, str]]:
+    return {name: dict(levels) for name, levels in study.lacks(build, parameters).items() if levels}
 
 
 def _require_able(study: Study, usable: list[Build]) -> None:
@@ -209,7 +216,7 @@ def _require_room(
     disks_bytes = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = emulated.backing(disks_bytes) == "memory"
     needed_memory = wanted.memory_bytes + (disks_bytes if in_memory else 0)
-    if needed_memory > memory:
+    if needed_memory > memory and study.nodes(parameters) is None:
         raise InputError(
             f"The largest server of {study.name} needs {bytes_text(needed_memory)} of memory "
             f"and this host has {bytes_text(memory)} available. Take a smaller scale or size."

@@ -1,8 +1,11 @@
 """One session: its builds, datasets, copies and sites, and its trials one by one."""
 
+import contextlib
 import datetime
 import errno
 import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe, probe
-from innolab.hosts.base import HostLostError
+from innolab.hosts.base import Host, HostLostError
 from innolab.hosts.local import HERE
 from innolab.hosts.memory import Memory
 from innolab.loads.trial import Bench, anonymous, base_settings_file
@@ -23,7 +26,8 @@ from innolab.record import journal
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
 from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
-from innolab.run import sweeper
+from innolab.run import nodes, sweeper
+from innolab.run.plan import arrays_of
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
@@ -34,6 +38,30 @@ from innolab.studies.study import Arm, Study, Trial
 # Less than what a server asks for when a table's file grows.
 _FULL_BYTES = 8 * 1024**2
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+@contextlib.contextmanager
+def opened(
+    study: Study,
+    parameters: Parameters,
+    chosen: Plan,
+    report: Path,
+    progress: Progress,
+    clock: Clock,
+    *,
+    keep_failed: bool = False,
+) -> Iterator["Session"]:
+    """Have a session while the block runs, connected to the hosts that its study needs."""
+    with contextlib.ExitStack() as stack:
+        if arrays := arrays_of(study, parameters):
+            stack.callback(arrays.host.close)
+        spread = stack.enter_context(nodes.of(study, parameters, chosen.builds, progress.say))
+        session = Session(
+            study, parameters, chosen, report, progress, clock, arrays, spread,
+            keep_failed=keep_failed,
+        )  # fmt: skip
+        stack.callback(session.close)
+        yield session
 
 
 class Session:
@@ -48,6 +76,7 @@ class Session:
         progress: Progress,
         clock: Clock,
         arrays: Arrays | None = None,
+        nodes: Sequence[Host] = (),
         *,
         keep_failed: bool = False,
     ) -> None:
@@ -66,7 +95,7 @@ class Session:
         self._clones: dict[Path, datasets.Clone] = {}
         self._written: list[datasets.Clone] = []
         self._array: Site | None = None
-        self._facts: dict[str, dict[str, Any]] = {}
+        self._facts: dict[tuple[str, str], dict[str, Any]] = {}
         self.lost = False
         self._memory = Memory()
         self._predecessor: Factors | None = None
@@ -79,10 +108,11 @@ class Session:
             arrays,
             progress.say,
             clock,
+            nodes[0] if nodes else HERE,
         )
-        self.arrays = arrays
+        self.arrays, self._nodes = arrays, nodes
         self._keeps_failed = keep_failed
-        self.hosts = [HERE, *([arrays.host] if arrays else [])]
+        self.hosts = [HERE, *([arrays.host] if arrays else []), *nodes]
         self._clear()
         self._beside = sweeper.Beside()
 
@@ -148,21 +178,27 @@ class Session:
         """Run one trial and return its record; a failure is a record too."""
         site = self._site(trial)
         facts = self._facts_of(site)
-        build = self.builds[str(trial.factors["server"])]
+        of_nodes = [self._facts_of(replace(site, host=one, data=one.folder)) for one in self._nodes]
+        build = own_build = self.builds[str(trial.factors["server"])]
         if site.host is not HERE:
             build = builds.moved(build, self.cache, site.host.folder)
         bench = Bench(
             build=build,
+            own_build=own_build,
             dataset_facts=self._datasets[build.id].facts,
             site=site,
-            clone=lambda written: self.clone(build, site, written),
+            clone=lambda written, host: self.clone(
+                build, replace(site, host=host or site.host), written
+            ),
             place=site.host.folder / datasets.WORK / f"trial-{trial.position}",
+            here=self.folder / f"trial-{trial.position}",
             base=base_settings_file(site.host.folder),
             report=self.report,
             journal=self._journal(trial, site),
             say=self.progress.say,
             mark=self.progress.mark,
             parameters=self.parameters,
+            nodes=self._nodes,
             seed=(self.parameters.seed + trial.position) % 2**20 * 1000,
             memory=self._memory,
         )
@@ -192,6 +228,8 @@ class Session:
         for stage, seconds in bench.clock.seconds.items():
             self.clock.seconds[stage] += seconds
         bench.note("host", facts)
+        if of_nodes:
+            bench.note("nodes", of_nodes)
         if error is None:
             bench.note("disk_bytes", self._disk_bytes(bench, site))
         return self._record(trial, bench, [] if error else rows, error, started)
@@ -242,11 +280,12 @@ class Session:
         return ready
 
     def _facts_of(self, site: Site) -> dict[str, Any]:
-        """Return what a site's host is, asked once for each device on it."""
+        """Return what a site's host is, asked once for each device on each host."""
         folder = self.cache if site.host is HERE else site.data
-        if site.device not in self._facts:
-            self._facts[site.device] = observe.facts(site.host, folder)
-        return self._facts[site.device]
+        known = site.device, site.host.name
+        if known not in self._facts:
+            self._facts[known] = observe.facts(site.host, folder)
+        return self._facts[known]
 
     def _record(
         self, trial: Trial, bench: Bench, rows: list[Observation], error: str | None, started: str

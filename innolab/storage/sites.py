@@ -22,6 +22,8 @@ from innolab.storage.profiles import HOST, Calibration, profiles
 _DEPTH_OF_DISK = 8
 # Of the disk of limits, and of that of service times.
 _FOLDERS = {False: "disk", True: "timed-disk"}
+# Of copies of data on a host's own disk.
+_CLONES = "clones"
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,13 @@ def lower_disks(folder: Path) -> None:
 
 
 class Sites:
-    """Makes devices ready when they are first asked for."""
+    """Makes devices ready when they are first asked for.
+
+    Parameters
+    ----------
+    folder : the session's; on another host the one of the same name
+    plain_host : the host whose own disk is meant by HOST
+    """
 
     def __init__(
         self,
@@ -113,8 +121,10 @@ class Sites:
         arrays: Arrays | None,
         say: Callable[[str], None],
         clock: Clock,
+        plain_host: Host = HERE,
     ) -> None:
         self._folder = folder
+        self._plain_host = plain_host
         self._emulated_bytes = emulated_bytes
         self._calibration_s = calibration_s
         self._arrays = arrays
@@ -131,8 +141,13 @@ class Sites:
                 self.at(name)
 
     def plain(self) -> Site:
-        """Return this machine's own disk, not asked for its speed."""
-        place = self._folder / "clones"
+        """Return a host's own disk, not asked for its speed."""
+        host = self._plain_host
+        if host is not HERE:
+            place = host.folder / self._folder.name / _CLONES
+            host.must(["mkdir", "-p", place], what=f"Making {place}")
+            return Site(HOST, host, place)
+        place = self._folder / _CLONES
         place.mkdir(parents=True, exist_ok=True)
         machine.give_to_server(place)
         return Site(HOST, HERE, place)

@@ -115,6 +115,8 @@ class Study:
     main : the within-factors of the rows that a notebook begins with
     tools : the programs beside the servers that it uses
     arrays : the arrays of real disks among its devices, by name, each a layout on some disks
+    nodes : takes parameters and returns the inventory over whose hosts topologies are spread, or
+        None where they stay on this machine
     calibration_s : how long each kind of calibration of a device takes
     window_s : how long it measures at a time, by which `plan` scales the times of a report of
         another effort
@@ -123,7 +125,8 @@ class Study:
     grows_bytes, beside_bytes : takes parameters; what a trial adds to the data on the disk, and
         what it needs of memory beside the pool
     refuses : takes a build and returns why it cannot run the study, or None
-    lacks : takes a build and returns the levels that it cannot have, by factor, with the reasons
+    lacks : takes a build and parameters and returns the levels that it cannot have, by factor, with
+        the reasons
     impossible : returns why this host cannot run the study at all, or None
     revision : raised by hand whenever a change of the trial makes older runs incomparable
     upgrade : takes the body of a run of the older schema and returns it as of today's
@@ -152,6 +155,7 @@ class Study:
     main: Sequence[str] = ()
     tools: Sequence[str] = ()
     arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
+    nodes: Callable[[Any], str | None] = lambda _parameters: None
     calibration_s: ByScale[float] = _NOTHING
     window_s: ByEffort[int] | ByEffort[float] = _AS_LONG
     whole_plot: str | None = None
@@ -159,7 +163,7 @@ class Study:
     grows_bytes: Callable[[Any], int] = lambda _parameters: 0
     beside_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
     refuses: Callable[[Build], str | None] = lambda _build: None
-    lacks: Callable[[Build], Mapping[str, Mapping[str, str]]] = lambda _build: {}
+    lacks: Callable[[Build, Any], Mapping[str, Mapping[str, str]]] = lambda _build, _parameters: {}
     impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None

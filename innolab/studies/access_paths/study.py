@@ -91,7 +91,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     asked = settings(bench.parameters, arm, bench.dataset_facts)
     statement = table.statement(arm.path, arm.share, rows)
     with bench.clock.stage("cloning"):
-        copy = bench.clone("scattered" if arm.layout == "scattered" else None)
+        copy = bench.clone("scattered" if arm.layout == "scattered" else None, None)
         if arm.layout == "scattered":
             pieces.scatter(copy.data / table.FILE)
     extents = pieces.extents(copy.data / table.FILE)

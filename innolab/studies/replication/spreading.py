@@ -29,7 +29,7 @@ def spread(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observatio
     shape = star(arm.replicas, [proxied.CLIENT] if has_proxy else [])
     with bench.topology(shape, asked) as (raised, network), contextlib.ExitStack() as stack:
         load = replicated.warmed(bench, raised)
-        run: replicated.Run = partial(split.run, raised.source, list(raised.replicas.values()))
+        run: replicated.Run = partial(split.run, raised.source, raised.addresses(*shape.servers))
         if has_proxy:
             run = stack.enter_context(proxied.entrance(bench, raised, network))
         with bench.limited_nodes(shape):
@@ -50,9 +50,10 @@ def divided(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observati
         whole = replicated.warmed(bench, raised)
         load = replace(whole, threads=whole.threads // 2, write_share=1.0)
         with bench.limited_nodes(shape), bench.clock.stage("measured passes"):
-            split.run_apart(raised.servers.values(), load, SETTLE_S.of(bench.parameters))
+            apart = {raised.nodes[name].address: one for name, one in raised.servers.items()}
+            split.run_apart(apart, load, SETTLE_S.of(bench.parameters))
             window_s = WINDOW_S.of(bench.parameters)
-            found = split.run_apart(raised.servers.values(), load.next(), window_s)
+            found = split.run_apart(apart, load.next(), window_s)
         for name, done in zip(raised.servers, found, strict=True):
             replicated.note(bench, load, done, f" on {name}")
         rates = [replicated.rates_of(done) for done in found]

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, get_args
 
+from pydantic import model_validator
+
 from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
 from innolab.hosts import network
@@ -15,7 +17,15 @@ from innolab.mysql.faults import FAULTS
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
 from innolab.storage.profiles import HOST, limited
-from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Threads, one_of
+from innolab.studies.parameters import (
+    ByEffort,
+    ByScale,
+    Devices,
+    Parameters,
+    Threads,
+    one_of,
+    repeats,
+)
 from innolab.studies.replication import crossing, failing, spreading
 from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Facts, Study
 
@@ -46,12 +56,23 @@ class ReplicationParameters(Parameters):
     ----------
     threads : the connections of the load
     devices : devices of limits, or host: the first for loads, the last for faults
+    nodes : an inventory, or INVENTORY:GROUP, over whose hosts servers are spread by ssh; left out,
+        they are namespaces of this machine
     """
 
     ROWS: ClassVar = ByScale(100_000, 400_000, 4_000_000)
     threads: Threads = 8
     # One set of arms cannot be several disks, so only limits are shared out between servers.
     devices: Annotated[Devices, one_of({**limited(), HOST: None}, "devices")] = ["15k", HOST]
+    nodes: str | None = repeats(None, min_length=1)
+
+    @model_validator(mode="after")
+    def _limited_on_one_machine(self) -> "ReplicationParameters":
+        if self.nodes is not None and self.devices != [HOST]:
+            raise ValueError(
+                f"servers on several hosts (nodes) run on the disks of these: add -p devices={HOST}"
+            )
+        return self
 
 
 @cache
@@ -120,13 +141,16 @@ SYSTEMS = {
 }
 
 
-def lacks(build: Build) -> dict[str, dict[str, str]]:
+def lacks(build: Build, parameters: ReplicationParameters) -> dict[str, dict[str, str]]:
     """Return the levels that a build cannot have."""
     found = {}
     if not replication.has_semi_sync(build):
         why = f"{build.id} has no semi-synchronous replication: its plugins did not come with it"
         found["commit"] = dict.fromkeys(("semi-sync", "both", "short"), why)
-    if no_mha := failover.why_no_mha(build):
+    across = (
+        "its manager moves the address by programs of one machine" if parameters.nodes else None
+    )
+    if no_mha := across or failover.why_no_mha(build):
         found["moved_by"] = {"mha": no_mha}
     return found
 
@@ -195,5 +219,6 @@ STUDY = Study(
     ),
     refuses=replication.why_impossible,
     lacks=lacks,
+    nodes=lambda parameters: parameters.nodes,
     impossible=network.why_impossible,
 )  # fmt: skip
