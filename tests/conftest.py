@@ -39,6 +39,12 @@ def reference(study: str) -> Path:
     return sorted((ROOT / "reports" / study).glob(f"*/{MANIFEST_FILE}"))[-1].parent
 
 
+def of_defaults(study: str) -> Path:
+    """Return the folder of a study's newest report that names no effort, as its notebook does."""
+    kept = sorted((ROOT / "reports" / study).glob(f"*/{MANIFEST_FILE}"))
+    return [p.parent for p in kept if Plan.read(p.parent).parameters["effort"] is None][-1]
+
+
 @pytest.fixture(scope="session")
 def study() -> Study:
     return studies.find("multi-buffer-pool")

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 import standards_venv
 import yaml
-from conftest import ROOT
+from conftest import ROOT, of_defaults
 from elsewhere import clone, uv
 
 from innolab.record.plan import Plan
@@ -80,7 +80,7 @@ def test_after_the_last_step_a_notebook_replays_a_report(repository: Path, tmp_p
         ["./postBuild"], cwd=repository, env=env, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    [report] = (repository / "reports" / STUDY).iterdir()
+    report = repository / "reports" / STUDY / of_defaults(STUDY).name
     assert f"  {STUDY}/{report.name}" in done.stdout.splitlines()
     recorded = tmp_path / "recorded"
     recorded.mkdir()

@@ -14,7 +14,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import BIN, ROOT, reference
+from conftest import BIN, ROOT, of_defaults, reference
 from playwright.sync_api import Browser, Page, expect
 
 from innolab.base import parsing
@@ -144,10 +144,9 @@ def _digests(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def _recorded(folder: Path, study: str) -> Path:
-    """Copy the newest report of a study to where the reports lie; return the copy."""
-    source = reference(study)
-    return Path(shutil.copytree(source, folder / "reports" / study / source.name))
+def _recorded(folder: Path, source: Path) -> Path:
+    """Copy a report to where the reports lie; return the copy."""
+    return Path(shutil.copytree(source, folder / "reports" / source.parent.name / source.name))
 
 
 def _notebook(tmp_path: Path, *cells: str) -> Path:
@@ -163,7 +162,7 @@ def _notebook(tmp_path: Path, *cells: str) -> Path:
 def test_run_all_shows_what_is_recorded_and_writes_no_report(
     page: Page, lab: Opened, folder: Path
 ) -> None:
-    report = _recorded(folder, "replication")
+    report = _recorded(folder, of_defaults("replication"))
     before = _digests(folder / "reports")
     _open_and_run_all(page, lab(ROOT / "notebooks" / "replication.ipynb"))
     _wait_until_all_ran(page)
@@ -200,8 +199,8 @@ def test_a_study_without_a_report_says_so_in_the_cell(
 def test_the_explorer_shows_another_metric_when_it_is_chosen(
     page: Page, lab: Opened, folder: Path, tmp_path: Path
 ) -> None:
-    _recorded(folder, "multi-buffer-pool")
-    _recorded(folder, "replication")
+    _recorded(folder, reference("multi-buffer-pool"))
+    _recorded(folder, of_defaults("replication"))
     _open_and_run_all(page, lab(_notebook(tmp_path, "import innolab\ninnolab.explore()")))
     picture = page.locator(".jp-OutputArea svg[role=img]")
     expect(picture).to_have_attribute("aria-label", re.compile(r"^seconds \(s\) over .* points of"))

@@ -158,7 +158,7 @@ _NAMES = re.compile(
 _FILLED = re.compile(".* over it|.* times slower at")
 _KEPT = {
     "near", "far", "cpu", "host", "special", "pareto", "zipf", "async", "semi-sync", "auto",
-    "zlib",
+    "zlib", "relaxed", "both", "short",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import nbformat
 import pandas as pd
 import papermill
 import pytest
-from conftest import ROOT, plan_of, reference
+from conftest import ROOT, of_defaults, plan_of, reference
 from papermill.exceptions import PapermillExecutionError
 
 from innolab import notebook, studies
@@ -110,7 +110,7 @@ def test_defaults_show_the_newest_report_and_say_how_it_differs(
 def test_a_report_that_fits_is_taken_before_a_newer_one_that_does_not(
     reports: Callable[..., dict[str, str]],
 ) -> None:
-    source = reference("replication")
+    source = of_defaults("replication")
     reports(v2026_01_01_1=source, v2026_01_02_1=source)
     _edited(folders.reports_folder() / "replication" / "2026-01-02-1", threads=16)
     found = notebook.open_study("replication", {}).opened

@@ -109,9 +109,10 @@ class _Namespaces:
 
     def _are_apart(self) -> bool:
         """Return whether all are there: at first a process is still in the host's own."""
-        asked = self._host.run(["pgrep", "--parent", str(self._holder.pid)]).stdout
-        self.pids = [int(pid) for pid in asked.split()]
-        names = [f"/proc/{pid}/ns/net" for pid in ("self", *self.pids)]
+        pid = self._holder.pid
+        [children] = self._host.peek(f"/proc/{pid}/task/{pid}/children")
+        self.pids = [int(child) for child in (children or "").split()]
+        names = [f"/proc/{one}/ns/net" for one in ("self", *self.pids)]
         found = self._host.run(["readlink", *names]).stdout.split()
         return len(set(found)) == 1 + self._count
 
