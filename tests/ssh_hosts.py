@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -88,6 +88,22 @@ def ssh_hosts(folder: Path, *names: str, settings: str = "") -> Iterator[Hosts]:
         inventory = folder / "hosts.yml"
         inventory.write_text("\n".join(lines) + "\n")
         yield Hosts(inventory, network.nodes["here"].inside, inside)
+
+
+def processes(of: str) -> list[str]:
+    """Return what runs with some words in its command, such as a host's own folder."""
+    found = subprocess.run(["pgrep", "-af", of], capture_output=True, text=True)
+    return [line for line in found.stdout.splitlines() if "pgrep" not in line]
+
+
+def until(true: Any, limit_s: float) -> None:
+    """Wait until something is so; fail with what runs on the hosts where it does not come."""
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() > began + limit_s:
+            left = processes(str(FOLDER))
+            pytest.fail(f"it did not come about in {limit_s:.0f} s; of ours run: {left}")
+        time.sleep(0.2)
 
 
 def _unpacked(place: Path) -> Path:

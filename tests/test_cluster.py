@@ -4,14 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import BIN, ROOT, Innolab
-from ssh_hosts import Hosts, ssh_hosts
+from ssh_hosts import Hosts, processes, ssh_hosts, until
 
 from innolab.analysis import consistency
 from innolab.base.errors import InputError
@@ -118,21 +116,6 @@ def _run(
     )  # fmt: skip
 
 
-def _processes(of: str) -> list[str]:
-    """Return what runs from a host's own folder."""
-    found = subprocess.run(["pgrep", "-af", of], capture_output=True, text=True)
-    return [line for line in found.stdout.splitlines() if "pgrep" not in line]
-
-
-def _until(true: Any, limit_s: float) -> None:
-    began = time.monotonic()
-    while not true():
-        if time.monotonic() > began + limit_s:
-            left = _processes(str(FOLDER))
-            pytest.fail(f"it did not come about in {limit_s:.0f} s; of ours run: {left}")
-        time.sleep(0.2)
-
-
 @pytest.mark.alone
 @pytest.mark.integration
 @needs_namespaces
@@ -141,16 +124,16 @@ def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_kille
 ) -> None:
     first = _run(hosts, folder)
     # Both measure: each has a server of its own, started by what was brought there.
-    _until(lambda: len(_processes(f"{FOLDER}.*mysqld")) >= 2 or first.poll() is not None, 300)
+    until(lambda: len(processes(f"{FOLDER}.*mysqld")) >= 2 or first.poll() is not None, 300)
     assert first.poll() is None, first.communicate()[1]
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
-    _until(lambda: not _processes(str(FOLDER)), 30)
+    until(lambda: not processes(str(FOLDER)), 30)
 
     second = _run(hosts, folder)
     said, complained = second.communicate(timeout=600)
     assert second.returncode == 0, complained
-    assert not _processes(str(FOLDER))
+    assert not processes(str(FOLDER))
     report = Path(said.strip()).parent
     runs = RunLog(report / runlog.FILE).load()[0]
     assert {run.block for run in runs} == {0, 1}

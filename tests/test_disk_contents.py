@@ -24,9 +24,9 @@ from conftest import HOSTS, ROOT
 from test_storage import Error, contents, disks, geometry, host, plan, refusals
 
 from innolab.hosts import machine
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 
 MIB, GIB = 2**20, 2**30
 SMALL, LARGE = 32 * MIB, 64 * GIB

@@ -20,9 +20,9 @@ from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.loads import insert, sysbench
 from innolab.loads.insert import Load
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, ServerError
 from innolab.studies.study import Arm
 

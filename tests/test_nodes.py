@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import BIN, ROOT, Innolab
-from ssh_hosts import Hosts, ssh_hosts
+from ssh_hosts import Hosts, processes, ssh_hosts, until
 
 from innolab.hosts.bundle import FOLDER
 from innolab.hosts.network import why_impossible
@@ -23,6 +22,8 @@ _STUDY = ["replication", "--scale", "smoke", "-p", "builds=mysql-5.6.24"]
 needs_namespaces = pytest.mark.skipif(
     why_impossible() is not None, reason=f"hosts in namespaces: {why_impossible()}"
 )
+# What holds a namespace.
+_HOLDER = "^sleep infinity$"
 # One node on each host and one here: who reaches whom, as it is, cut and mended; then it waits.
 _NETWORK = """
 import itertools, json, sys, time
@@ -53,6 +54,33 @@ with nodes.connected(sys.argv[1]) as hosts:
 """
 
 
+# One arm of a study whose servers are spread, measured; prints what its run recorded.
+_ONE_ARM = """
+import json, sys, tempfile
+from dataclasses import replace
+from pathlib import Path
+from innolab import studies
+from innolab.base.clock import Clock
+from innolab.hosts import machine
+from innolab.record.plan import Silent
+from innolab.run import plan
+from innolab.run.session import opened
+study = studies.find("replication")
+asked = study.check({"scale": "smoke", "effort": "quick", "builds": ["mysql-9.7"],
+                     "devices": ["host"], "nodes": sys.argv[1]})
+with machine.measuring_alone(), tempfile.TemporaryDirectory() as place:
+    chosen = replace(plan.prepare(study, asked), twins=[])
+    [arm] = [vars(one) for one in study.arms_of(chosen, "mysql-9.7") if one.commit == "semi-sync"]
+    chosen = replace(chosen, arms=[arm])
+    with opened(study, asked, chosen, Path(place), Silent(), Clock()) as session:
+        session.prepare_datasets()
+        session.prepare_devices()
+        run = session.run(study.planned(chosen)[0])
+print(json.dumps({"status": run.status, "error": run.error, "on_host": run.conditions["on_host"],
+                  "metrics": {k: v for row in run.observations for k, v in row.items()}}))
+"""
+
+
 @pytest.fixture
 def hosts(folder: Path) -> Iterator[Hosts]:
     with ssh_hosts(folder, "db1", "db2") as made:
@@ -67,25 +95,11 @@ def _networked(hosts: Hosts) -> "tuple[subprocess.Popen[str], dict[str, Any]]":
     return program, json.loads(program.stdout.readline() or "{}")
 
 
-def _holders() -> list[str]:
-    """Return the processes that hold namespaces."""
-    found = subprocess.run(["pgrep", "-af", "^sleep infinity$"], capture_output=True, text=True)
-    return found.stdout.splitlines()
-
-
-def _until_none(left: Any, limit_s: float = 30) -> None:
-    deadline = time.monotonic() + limit_s
-    while found := left():
-        if time.monotonic() > deadline:
-            pytest.fail(f"left: {found}")
-        time.sleep(0.2)
-
-
 @pytest.mark.alone
 @pytest.mark.integration
 @needs_namespaces
 def test_nodes_on_two_hosts_and_here_are_of_one_network_until_it_is_killed(hosts: Hosts) -> None:
-    before = _holders()
+    before = processes(_HOLDER)
     program, found = _networked(hosts)
     everyone = ["ab", "ac", "ba", "bc", "ca", "cb"]
     assert found == {"whole": everyone, "cut": ["bc", "cb"], "mended": everyone, "holds": ["a"]}
@@ -93,7 +107,7 @@ def test_nodes_on_two_hosts_and_here_are_of_one_network_until_it_is_killed(hosts
     assert "10.77.0.250" not in own.stdout, "the host's own network has none of it"
     program.send_signal(signal.SIGKILL)
     program.communicate()
-    _until_none(lambda: [one for one in _holders() if one not in before])
+    until(lambda: set(processes(_HOLDER)) <= set(before), 30)
 
 
 @pytest.mark.alone
@@ -132,12 +146,6 @@ def _run(hosts: Hosts, folder: Path) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-def _running() -> list[str]:
-    """Return what runs from a host's own folder."""
-    found = subprocess.run(["pgrep", "-af", str(FOLDER)], capture_output=True, text=True)
-    return [line for line in found.stdout.splitlines() if "pgrep" not in line]
-
-
 @pytest.mark.alone
 @pytest.mark.integration
 @needs_namespaces
@@ -145,18 +153,16 @@ def test_a_study_spreads_its_servers_over_hosts_also_after_it_was_killed(
     hosts: Hosts, innolab: Innolab, folder: Path
 ) -> None:
     first = _run(hosts, folder)
-    deadline = time.monotonic() + 300
-    while sum("mysqld" in line for line in _running()) < 2:
-        assert first.poll() is None, first.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    # Each has a server of its own, started by what was brought there.
+    until(lambda: len(processes(f"{FOLDER}.*mysqld")) >= 2 or first.poll() is not None, 300)
+    assert first.poll() is None, first.communicate()[1]
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate()
-    _until_none(_running)
+    until(lambda: not processes(str(FOLDER)), 30)
 
     said, complained = (second := _run(hosts, folder)).communicate(timeout=600)
     assert second.returncode == 0, complained
-    assert not _running()
+    assert not processes(str(FOLDER))
     report = Path(said.strip()).parent
     runs = RunLog(report / runlog.FILE).load()[0]
     assert [run.error for run in runs if run.status == "failed"] == []
@@ -172,6 +178,20 @@ def test_a_study_spreads_its_servers_over_hosts_also_after_it_was_killed(
     assert verified.returncode == 0, verified.stdout + verified.stderr
     for name in hosts.inside:
         assert not (folder / name / "brought" / "work").exists()
+
+
+@pytest.mark.alone
+@pytest.mark.integration
+@pytest.mark.thorough
+@needs_namespaces
+def test_commits_wait_for_replicas_on_other_hosts(hosts: Hosts) -> None:
+    words = [*hosts.here, sys.executable, "-c", _ONE_ARM, str(hosts.inventory)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    found = json.loads(done.stdout or json.dumps({"error": done.stderr}))
+    # Where the source does not wait for both replicas, that is an error of the run.
+    assert found["error"] is None
+    assert found["on_host"] == {"source": 1, "replica1": 2, "replica2": 1}
+    assert found["metrics"]["acknowledged"] > 0
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from innolab.hosts.network import VIRTUAL, Link, Network
 from innolab.loads import split, witness
 from innolab.loads.heartbeat import Heartbeat, prepare
 from innolab.loads.split import Split
-from innolab.loads.trial import base_settings_file
 from innolab.loads.witness import Witness
 from innolab.mysql import builds, failover, replication, server
 from innolab.mysql.builds import Build
 from innolab.mysql.failover import Failover, MovedBy
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.topology import Shape, Topology, star
 
 pytestmark = [

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from innolab.hosts import machine
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, ServerError
 
 pytestmark = pytest.mark.integration

@@ -19,10 +19,10 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.loads import oltp, sysbench
 from innolab.loads.sysbench import Workload
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Dataset
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, ServerError
 from innolab.mysql.target import Target
 from innolab.mysql.visit import Visit

@@ -1,7 +1,4 @@
-"""Hold the right to measure on this host until killed: what each host of a topology runs.
-
-python -m innolab.hosts.alone
-"""
+"""Hold the right to measure on this host until killed: what each host of a topology runs."""
 
 import signal
 import sys

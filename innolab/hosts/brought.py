@@ -1,12 +1,14 @@
 """innolab on a host that has nothing of it: brought over ssh, and a worker of it run there."""
 
+import contextlib
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.hosts import machine
+from innolab.base.waiting import await_that
+from innolab.hosts import alone, machine
 from innolab.hosts.base import Words
 from innolab.hosts.bundle import FOLDER, PARTS, Bundle
 from innolab.hosts.ssh import Remote
@@ -20,6 +22,8 @@ _ROOM = 'd=$0; until [ -d "$d/" ]; do d=${d%/*}; done; df --output=avail -B1 "${
 _PROGRAMS = "bin"
 _PORTS = "from innolab.base.ports import free_ports; print(*free_ports(2))"
 _BRINGING = "Bringing innolab"
+# A slow host takes this long to import what holds the right to measure.
+_HELD_WITHIN_S = 60.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -84,12 +88,35 @@ class Equipped(Remote):
     folder = FOLDER
 
     def tool(self, name: str) -> str:
-        """Return the command of a program that was brought."""
+        """Return the command of a program of the set-up here, which was brought."""
         return str(FOLDER / "tools" / "bin" / name)
 
     def module(self, name: str) -> list[str]:
         """Return the words of the interpreter that was brought."""
         return [str(FOLDER / _PROGRAMS / "python"), "-m", name]
+
+
+@contextlib.contextmanager
+def measured_alone(host: Equipped) -> Iterator[None]:
+    """Hold the right to measure on a host while the block runs, or as long as it is connected."""
+    host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
+    log = _RUN / "alone.log"
+    host.remove(log)
+    words = ["setpriv", "--pdeathsig", "KILL", *host.module(alone.__name__)]
+    process = host.start(words, env={}, log=log)
+
+    def is_held() -> bool:
+        [said] = host.peek(log)
+        if process.poll() is not None:
+            raise InputError(f"{host.name}: {(said or 'it said nothing').strip()}")
+        return (said or "").startswith(alone.HELD)
+
+    try:
+        await_that(is_held, _HELD_WITHIN_S, f"{host.name} did not give the right to measure")
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 class Worker:

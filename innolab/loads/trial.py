@@ -4,7 +4,6 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.mysql.counters import Counters
 from innolab.mysql.datasets import Clone, Copy
+from innolab.mysql.my_cnf import base_settings
 from innolab.mysql.server import Server, Settings
 from innolab.mysql.topology import Shape, Topology
 from innolab.record import series
@@ -323,24 +323,12 @@ class Bench:
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
-        site, on = self.site, _by_host(servers)
-        meters = [usage.Meter(one, partial(_known_cpu_s, site, one, of)) for one, of in on.items()]
-        if host.emulator is not None:
-            meters.append(usage.Meter(HERE, lambda: usage.emulation_cpu_s(host)))
+        hosts = usage.Hosts(servers, self.site.emulation_cpu_s)
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
-            peaks = (
-                observe.peak_memory_bytes(one, [server.pid for server in of if server.is_running])
-                for one, of in on.items()
-            )
-            self.note("peak_memory_bytes", sum(peaks))
-        found = meters[0].read()
-        # What disturbs one host disturbs all that work together; and what disturbs the emulator,
-        # the host that it emulates, which cannot see it.
-        for meter in meters[1:]:
-            here = meter.read()
-            found |= {name: max(found[name], here[name]) for name in here}
+            self.note("peak_memory_bytes", hosts.peak_memory_bytes())
+        found = hosts.read()
         self.note("usage", found | usage.device_traffic(sampler.rows))
 
     def note_error_logs(self, servers: Sequence[Server]) -> None:
@@ -368,20 +356,6 @@ class Bench:
         return name
 
 
-def _by_host(servers: Sequence[Server]) -> dict[Host, list[Server]]:
-    """Return servers by the hosts that they lie on, the first one's first."""
-    found: dict[Host, list[Server]] = {}
-    for server in servers:
-        found.setdefault(server.host.host, []).append(server)
-    return found
-
-
-def _known_cpu_s(site: Site, host: Host, servers: Sequence[Server]) -> float:
-    """Return the CPU seconds on a host of all that is part of a trial."""
-    emulation_s = site.emulation_cpu_s() if host is HERE else 0.0
-    return usage.known_cpu_s(host, servers) + emulation_s
-
-
 def anonymous(text: str, host: Host = HERE) -> str:
     """Return a text without a host's folder and names: reports are published.
 
@@ -400,21 +374,3 @@ def _newly_used_bytes(settings: Settings, data_bytes: int) -> int:
     pool = int(settings["innodb_buffer_pool_size"])
     cached = 0 if settings.get("innodb_flush_method") == "O_DIRECT" else data_bytes
     return pool + cached + OVERHEAD_BYTES
-
-
-def base_settings_file(cache: Path) -> Path:
-    """Return the host's base my.cnf, which the playbook leaves in the cache folder."""
-    return cache / "etc" / "my.cnf"
-
-
-def base_settings(text: str) -> dict[str, str]:
-    """Return the settings of a my.cnf of one section, names with underscores, bare names ON."""
-    settings = {}
-    for line in text.splitlines():
-        text = line.split("#")[0].strip()
-        if text and not text.startswith("["):
-            name, _, value = text.partition("=")
-            settings[name.strip().replace("-", "_")] = value.strip() or "ON"
-    if settings.pop("skip_log_bin", None):
-        settings["log_bin"] = "OFF"  # The option of that name sets this variable.
-    return settings

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from innolab.hosts import observe
 from innolab.hosts.base import Host
@@ -36,6 +37,50 @@ class Meter:
         }
 
 
+class Hosts:
+    """What the hosts did that the servers of a trial lie on, and the machine that emulates one.
+
+    What disturbs one of them disturbs all that work together, and what disturbs the emulator
+    disturbs the host that it emulates, which cannot see it: the worst is what counts.
+
+    Parameters
+    ----------
+    emulation_cpu_s : returns the CPU seconds here of the program that serves their disk
+    """
+
+    def __init__(self, servers: Sequence[Server], emulation_cpu_s: Callable[[], float]) -> None:
+        self._on: dict[Host, list[Server]] = {}
+        for server in servers:
+            self._on.setdefault(server.host.host, []).append(server)
+        self._emulation_cpu_s = emulation_cpu_s
+        self._meters = [Meter(host, partial(self._known_cpu_s, host)) for host in self._on]
+        for host in self._on:
+            if host.emulator is not None:
+                self._meters.append(Meter(HERE, partial(emulator_cpu_s, host)))
+
+    def _known_cpu_s(self, host: Host) -> float:
+        """Return the CPU seconds on a host of what is part of the trial: servers, loads, ourselves.
+
+        A server that has ended counts among our children.
+        """
+        running = [server for server in self._on[host] if server.is_running]
+        of_servers = (observe.process_usage(host, one.pid).cpu_s for one in running)
+        emulation_s = self._emulation_cpu_s() if host is HERE else 0.0
+        return host.own_cpu_s() + sum(of_servers) + emulation_s
+
+    def peak_memory_bytes(self) -> int:
+        """Return the most memory that each server which still runs had resident, together."""
+        return sum(
+            observe.peak_memory_bytes(host, [one.pid for one in servers if one.is_running])
+            for host, servers in self._on.items()
+        )
+
+    def read(self) -> dict[str, float]:
+        """Return the worst of what their meters say."""
+        found = [meter.read() for meter in self._meters]
+        return {name: max(one[name] for one in found) for name in found[0]}
+
+
 def device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return what others than the server read and wrote on its device, and what all did together.
 
@@ -56,16 +101,7 @@ def device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def emulation_cpu_s(host: Host) -> float:
+def emulator_cpu_s(host: Host) -> float:
     """Return the CPU seconds here of the process that emulates a host, and our own."""
     assert host.emulator is not None
     return observe.process_usage(HERE, host.emulator).cpu_s + HERE.own_cpu_s()
-
-
-def known_cpu_s(host: Host, servers: Sequence[Server]) -> float:
-    """Return the CPU seconds of all processes of a trial on a host: servers, loads, ourselves.
-
-    A server that has ended counts among our children.
-    """
-    running = [server for server in servers if server.is_running]
-    return host.own_cpu_s() + sum(observe.process_usage(host, one.pid).cpu_s for one in running)

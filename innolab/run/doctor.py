@@ -12,7 +12,7 @@ from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, network, observe, tools
 from innolab.hosts.local import HERE
-from innolab.loads.trial import base_settings_file
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.storage import emulated, model_disk
 
 _ROOM_BYTES = 10 * 1024**3

@@ -5,18 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.base.waiting import await_that
-from innolab.hosts import alone, brought, network, observe
+from innolab.hosts import brought, network, observe
 from innolab.hosts.brought import Equipped
-from innolab.hosts.bundle import FOLDER
 from innolab.run.cluster import named_hosts
 from innolab.run.equip import equip
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
-
-# A slow host takes this long to import what holds the right to measure.
-_HELD_WITHIN_S = 60.0
-_RUN = FOLDER / "run"
 
 
 @contextlib.contextmanager
@@ -82,28 +76,5 @@ def ready(
     with connected(asked) as hosts, contextlib.ExitStack() as stack:
         equip(hosts, builds, say)
         for host in hosts:
-            stack.enter_context(_alone(host))
+            stack.enter_context(brought.measured_alone(host))
         yield hosts
-
-
-@contextlib.contextmanager
-def _alone(host: Equipped) -> Iterator[None]:
-    """Hold the right to measure on a host while the block runs, or as long as it is connected."""
-    host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
-    log = _RUN / "alone.log"
-    host.remove(log)
-    words = ["setpriv", "--pdeathsig", "KILL", *host.module(alone.__name__)]
-    process = host.start(words, env={}, log=log)
-
-    def is_held() -> bool:
-        [said] = host.peek(log)
-        if process.poll() is not None:
-            raise InputError(f"{host.name}: {(said or 'it said nothing').strip()}")
-        return (said or "").startswith(alone.HELD)
-
-    try:
-        await_that(is_held, _HELD_WITHIN_S, f"{host.name} did not give the right to measure")
-        yield
-    finally:
-        process.kill()
-        process.wait()

@@ -11,9 +11,9 @@ from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import bundle, machine, observe, tools
 from innolab.hosts.local import HERE
-from innolab.loads import trial
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build, Unavailable
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import require_short_path
 from innolab.record.plan import Plan
 from innolab.run import nodes
@@ -44,10 +44,8 @@ def prepare(study: Study, parameters: Parameters, claim: Claim | None = None) ->
     machine.server_user()
     require_short_path(cache / datasets.WORK / "trial-00000")
     usable, missing = _builds(study, parameters, cache)
-    if not trial.base_settings_file(cache).exists():
-        raise InputError(
-            f"There is no {trial.base_settings_file(cache)} yet. Run: {places.set_up()}"
-        )
+    if not base_settings_file(cache).exists():
+        raise InputError(f"There is no {base_settings_file(cache)} yet. Run: {places.set_up()}")
     for name in study.tools:
         tools.path(name)
     missing_devices: dict[str, str] = {}

@@ -19,9 +19,10 @@ from innolab.hosts import machine, observe, probe
 from innolab.hosts.base import Host, HostLostError
 from innolab.hosts.local import HERE
 from innolab.hosts.memory import Memory
-from innolab.loads.trial import Bench, anonymous, base_settings_file
+from innolab.loads.trial import Bench, anonymous
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.record import journal
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress

@@ -10,8 +10,8 @@ import pytest
 from test_workstation import NEW, new_folder, setup
 
 from innolab.hosts import machine
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, initialize
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
