@@ -35,7 +35,7 @@ from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report.agreement import agreement
-from innolab.run import admission, block, fleet
+from innolab.run import admission, block, fleet, session
 from innolab.run.admission import RESOURCE, Can, _require_alike, _require_alone, _require_clock
 from innolab.run.block import Ability, Measured, Task, differing, measure_block
 from innolab.run.fleet import Fleet, Measure
@@ -353,7 +353,7 @@ class _Servers:
     lost = False
     failing: range
 
-    def __init__(self, study: Study, *_: object) -> None:
+    def __init__(self, study: Study, *_: object, **__: object) -> None:
         self._study = study
         self._ran = 0
 
@@ -372,7 +372,7 @@ def test_a_host_on_which_every_trial_fails_has_not_measured_the_block(
     study: Study, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = _tasks(study, plan, 1)
-    monkeypatch.setattr(block, "Session", _Servers)
+    monkeypatch.setattr(session, "Session", _Servers)
     monkeypatch.setattr(_Servers, "failing", range(3), raising=False)
     found = measure_block(task, lambda _done, _total: None)
     assert (len(found.runs), found.failed) == (len(task.keys), 3)

@@ -282,7 +282,8 @@ def test_a_device_is_held_to_its_profile_and_a_faster_one_is_found_out(folder: P
             assert bytes_text(made.facts["size_bytes"]) == "400 MiB"
             profile = profiles.profiles()["cap-2000"]
             with made.limited(profile):
-                limited = fio.calibrate(HERE, made.data, made.cgroup, 0.5)
+                # Shorter, one stall of this machine shows as a faster device.
+                limited = fio.calibrate(HERE, made.data, made.cgroup, 2.0)
             fast = profile._replace(name="fast", read_iops=10**7, write_iops=10**7)
             with made.limited(fast):
                 free = fio.calibrate(HERE, made.data, made.cgroup, 0.5)

@@ -30,10 +30,6 @@ def started(
     promote : the command that runs when the node has taken the address
     folder : of its settings and log
     """
-    script = folder / f"promote-{node.name}"
-    # What keepalived's scripts say is heard by nobody.
-    node.write(script, f"#!/bin/sh\nexec {shlex.join(promote)} >>{script}.log 2>&1\n")
-    node.must(["chmod", "0700", script], what="Making a script")
     settings = folder / f"keepalived-{node.name}.conf"
     template = jinja2.Template(_TEMPLATE.read_text(), undefined=jinja2.StrictUndefined)
     text = template.render(
@@ -41,8 +37,8 @@ def started(
         interface=PORT,
         address=VIRTUAL,
         priority=priority,
-        answers=shlex.join(answers),
-        promote=script,
+        answers=_script(node, folder / f"answers-{node.name}", answers),
+        promote=_script(node, folder / f"promote-{node.name}", promote),
     )
     node.write(settings, text)
     return node.start(
@@ -56,3 +52,14 @@ def started(
         env={},
         log=settings.with_suffix(".log"),
     )
+
+
+def _script(node: Node, path: Path, words: Sequence[str]) -> Path:
+    """Write a command as a script: keepalived follows links, and a venv's python is one.
+
+    Followed, it is the python outside the venv, which has no innolab. What a script says is heard
+    by nobody else, so it has a log.
+    """
+    node.write(path, f"#!/bin/sh\nexec {shlex.join(words)} >>{path}.log 2>&1\n")
+    node.must(["chmod", "0700", path], what="Making a script")
+    return path
