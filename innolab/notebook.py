@@ -204,7 +204,10 @@ class Book:
         """Return what a reader must know of the runs before any figure."""
         absent = {**self.plan.unavailable, **self.plan.missing_devices}
         also = [
-            text("{control}: its verdicts are withheld", control=language.sentence(control.says))
+            text(
+                "{control}: verdicts that it concerns are withheld",
+                control=language.sentence(control.says),
+            )
             for control in self._controls().failed
         ]
         if changed := self._registration().changed:

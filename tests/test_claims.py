@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT, made_run, planned
 
 from innolab import studies
+from innolab.analysis import drifts
 from innolab.analysis.censored import median
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
@@ -362,6 +363,72 @@ def test_a_failed_control_withholds_the_verdicts_that_it_concerns(
             assert kept.verdict == "withheld"
         page = shown.Verdicts([v])._repr_html_()
         assert ("a load beside it" in page) is is_withheld
+
+
+_DRIFT = FailedControl("the machine drifted: it changed by -5.0% a block", is_drift=True)
+
+
+def _changing(study: Study, arm: str, a_block: float, blocks: int = 8) -> list[Run]:
+    """Return runs of which those of one number of instances change from block to block."""
+    chance = random.Random(3)
+    return [
+        made_run(study, trial, observations=[{"pass": 2, "seconds": seconds}])
+        for trial in planned(study, ["x"], replicates=blocks)
+        for slower in [1 + a_block if arm in ("all", str(trial.factors["instances"])) else 1.0]
+        for seconds in [slower**trial.block * math.exp(chance.gauss(0, 0.01))]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arm", "a_block", "blocks", "is_withheld"),
+    [
+        ("all", 0.0, 8, False),
+        ("all", 0.05, 8, True),
+        # Of a change by half of that, one cannot say that it is less than what a drift is.
+        ("all", 0.025, 5, True),
+        # The ratio follows it all, and the mean of both arms a half.
+        ("8", 0.05, 8, True),
+        # Nothing is seen in three blocks, which shows nothing.
+        ("all", 0.0, 3, True),
+    ],
+)
+def test_a_drift_withholds_but_where_each_arm_is_shown_to_hold_still(
+    study: Study, arm: str, a_block: float, blocks: int, is_withheld: bool
+) -> None:
+    runs = _changing(study, arm, a_block, blocks)
+    [v] = [v for v in _verdicts(study, runs, failed_controls=[_DRIFT]) if v.claim == "F1-warm-8v1"]
+    assert v.verdict == ("withheld" if is_withheld else "reproduced")
+    if not is_withheld:
+        assert v.caveat is not None
+        assert v.caveat.startswith(f"{_DRIFT.says}, these values by -")
+
+
+def test_equal_values_held_still_however_few(study: Study) -> None:
+    runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
+    [v] = [v for v in _verdicts(study, runs, failed_controls=[_DRIFT]) if v.claim == "F1-warm-8v1"]
+    assert (v.verdict, v.caveat) == ("reproduced", f"{_DRIFT.says}, these values not at all")
+
+
+def test_another_failed_control_withholds_what_held_still(study: Study) -> None:
+    failed = [_DRIFT, FailedControl("a load beside it")]
+    found = _verdicts(study, _changing(study, "none", 0.0), failed_controls=failed)
+    [v] = [v for v in found if v.claim == "F1-warm-8v1"]
+    assert (v.verdict, v.reason) == ("withheld", "a load beside it")
+
+
+def test_a_drift_of_three_percent_is_seldom_taken_for_holding_still(study: Study) -> None:
+    claim = next(one for one in study.claims() if one.id == "F1-warm-8v1")
+    still = 0
+    for seed in range(200):
+        chance = random.Random(seed)
+        runs = [
+            made_run(study, t, observations=[{"pass": 2, "seconds": seconds}])
+            for t in planned(study, ["x"], replicates=6)
+            if t.factors["instances"] in (1, 8)
+            for seconds in [math.exp(-0.03 * t.block + chance.gauss(0, 0.03))]
+        ]
+        still += bool(drifts.held_still(claim, RunSet(runs, {}, {"pass", "instance"})))
+    assert still <= 10
 
 
 def test_every_interval_is_of_the_level_that_is_asked_for(study: Study) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-from innolab.analysis import stats
+from innolab.analysis import drifts, stats
 from innolab.analysis.verdicts import FailedControl
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
@@ -33,9 +33,8 @@ _LEAST_PROBES = 5
 _LEAST_OUT = 3
 # The chance at which disturbances fall on one of all arms so unevenly by the draw of their order.
 _UNEVEN_CHANCE = 0.01
-# A block, by the whole interval of a line's slope. Over three blocks it is a "tenth" that is due to
-# the hour; less cancels where arms are compared inside each block.
-_DRIFT, _DRIFT_BLOCKS = 0.03, 3
+# Within fewer blocks a change may be one moment's.
+_DRIFT_BLOCKS = 3
 # Half of what a published "about" allows: a difference of arms that is due to the machine, and
 # smaller, decides no such claim.
 A_A_MARGIN = 0.05
@@ -103,10 +102,10 @@ def _of_group(name: str, device: str, probes: Sequence[_Probed]) -> Found:
     if len(probes) < _LEAST_PROBES:
         return Found([], [f"{len(probes)} probes of {of} are too few to judge one by the others."])
     failed, notes = [], []
-    slope = drift({probed.moment: probed.value for probed in probes})
-    if probes[-1].moment > _DRIFT_BLOCKS - 1 and (slope.low > _DRIFT or slope.high < -_DRIFT):
-        says = f"the machine drifted: {of} changed by {slope.estimate:+.1%} a block"
-        failed.append(FailedControl(says, at=at))
+    change = drifts.slope({probed.moment: probed.value for probed in probes})
+    if probes[-1].moment > _DRIFT_BLOCKS - 1 and drifts.drifted(change):
+        says = f"the machine drifted: {of} changed by {change.estimate:+.1%} a block"
+        failed.append(FailedControl(says, at=at, is_drift=True))
     low, high = probe_range(name, [probed.value for probed in probes])
     out = [probed.run for probed in probes if not low <= probed.value <= high]
     if out:
@@ -192,23 +191,6 @@ def probe_range(name: str, values: Sequence[float]) -> tuple[float, float]:
     most = math.log(_MOST.get(name, _MOST_USUAL))
     width = min(max(spread, math.log(_LEAST)), most)
     return math.exp(middle - width), math.exp(middle + width)
-
-
-def drift(values: Mapping[float, float]) -> stats.Interval:
-    """Return by how much the logarithm of positive values changes from one moment to the next.
-
-    The slope of a straight line by least squares, with its interval; moments count in blocks.
-
-    >>> round(drift({0.0: 100.0, 1.0: 105.1, 2.0: 110.5}).estimate, 2)
-    0.05
-    """
-    # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
-    from scipy.stats import linregress
-
-    line = linregress(list(values), [math.log(value) for value in values.values()])
-    slope = float(line.slope)
-    half = stats.student_quantile(stats.LEVEL, len(values) - 2) * float(line.stderr)
-    return stats.Interval(slope, slope - half, slope + half, len(values))
 
 
 def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL) -> Found:

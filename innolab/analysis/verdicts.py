@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from innolab.analysis import findings, stats
+from innolab.analysis import drifts, findings, stats
 from innolab.analysis.claims import Claim, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
 from innolab.analysis.findings import DECIDED, Finding, Outcome
@@ -69,11 +69,13 @@ class FailedControl(NamedTuple):
     says : why, in words
     server : the server that it concerns; None for all
     at : the levels of factors that it concerns; none of them for all arms
+    is_drift : whether the machine became faster or slower, which says nothing of what held still
     """
 
     says: str
     server: str | None = None
     at: Mapping[str, Level] = {}
+    is_drift: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,12 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
         return _not_run(claim, server, _why_nothing(claim, server, runs, by), by)
     doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
     cares = [*(d.says for d in doubted if not d.bars), *([claim.care] if claim.care else [])]
-    found = _withheld(_doubted(found, doubted), _concerned(by.failed_controls, claim, server, runs))
+    failed = _concerned(by.failed_controls, claim, server, runs)
+    drifting = [control for control in failed if control.is_drift]
+    if drifting and (still := drifts.held_still(claim, runs.valid)):
+        failed = [control for control in failed if not control.is_drift]
+        cares += _despite(drifting, still)
+    found = _withheld(_doubted(found, doubted), failed)
     return Verdict(
         **_head(claim, server, by),
         verdict=found.outcome,
@@ -180,6 +187,13 @@ def _withheld(found: Finding, failed: Sequence[FailedControl]) -> Finding:
         return found
     says = "; ".join(control.says for control in failed)
     return Finding(found.interval, "withheld", says, power=found.power)
+
+
+def _despite(drifting: Sequence[FailedControl], still: Sequence[stats.Interval]) -> list[str]:
+    """Return in words which drifts of the machine a claim's own values did not follow."""
+    low, high = min(one.low for one in still), max(one.high for one in still)
+    own = f"by {low:+.1%} to {high:+.1%}" if low < high else "not at all"
+    return [f"{control.says}, these values {own}" for control in drifting]
 
 
 def _concerned(
