@@ -36,7 +36,7 @@ def modelled(runs: RunSet, observed: pd.DataFrame) -> pd.DataFrame:
     """Return where lookups cross by `Costs`, by device, server and path, which is far alone.
 
     The device's part is fio's, the processor's that of passes from memory: no cold run has a part
-    in it. Columns: modelled, and fio's pages a second with an extent in flight, and one at a time.
+    in it. Columns: modelled, and fio's time for a page with an extent in flight, and for one alone.
 
     Parameters
     ----------
@@ -51,9 +51,10 @@ def modelled(runs: RunSet, observed: pd.DataFrame) -> pd.DataFrame:
         scan_s, near_s = (means.get((server, path)) for path in ("scan", "near"))
         if reads and scan_s and near_s and float(run.factors["pool_ratio"]) < 1:
             share = float(f"{_costs(run, scan_s, near_s).crossing():.3g}")
-            rows[run.factors["device"], server, "far"] = (share, reads["ahead"], reads["alone"])
+            each_us = (float(f"{1e6 / reads[name]:.3g}") for name in ("ahead", "alone"))
+            rows[run.factors["device"], server, "far"] = (share, *each_us)
     index = pd.MultiIndex.from_tuples(rows, names=["device", "server", "path"])
-    columns = ["modelled", "64 in order, 1/s", "one alone, 1/s"]
+    columns = ["modelled", "64 in order, µs a page", "one alone, µs a page"]
     return pd.DataFrame(list(rows.values()), index, columns)
 
 
