@@ -20,7 +20,7 @@ from innolab.loads import split, witness
 from innolab.loads.heartbeat import Heartbeat, prepare
 from innolab.loads.split import Split
 from innolab.loads.witness import Witness
-from innolab.mysql import builds, failover, replication, server
+from innolab.mysql import builds, failover, flushing, replication, server
 from innolab.mysql.builds import Build
 from innolab.mysql.failover import Failover, MovedBy
 from innolab.mysql.my_cnf import base_settings_file
@@ -100,6 +100,31 @@ def _filled(raised: Topology) -> None:
     raised.source.query("CREATE DATABASE shop")
     raised.source.query("CREATE TABLE shop.orders (id INT PRIMARY KEY, what INT)")
     raised.source.query("INSERT INTO shop.orders VALUES (1, 10), (2, 20)")
+
+
+def test_a_server_writes_its_dirty_pages_when_told_and_keeps_its_setting(
+    topology: tuple[Topology, Network],
+) -> None:
+    raised, _ = topology
+    source, limit = raised.source, "SELECT @@GLOBAL.innodb_max_dirty_pages_pct"
+    usual = source.query(limit)
+
+    def fill(name: str) -> None:
+        source.query(f"CREATE TABLE shop.{name} (id INT AUTO_INCREMENT PRIMARY KEY, c CHAR(250))")
+        source.query(f"INSERT INTO shop.{name} (c) VALUES ('x')")
+        for _ in range(14):
+            source.query(f"INSERT INTO shop.{name} (c) SELECT c FROM shop.{name}")
+
+    source.query("CREATE DATABASE shop")
+    fill("one")
+    assert flushing.dirty_pages(source) > 100
+    flushing.flush(source, 20)
+    assert flushing.dirty_pages(source) <= 50
+    assert source.query(limit) == usual
+    fill("two")
+    with pytest.raises(InnolabError, match="did not write its dirty pages within 0 s"):
+        flushing.flush(source, 0)
+    assert source.query(limit) == usual
 
 
 def test_replicas_apply_what_the_source_writes_and_a_promoted_one_is_followed(

@@ -11,13 +11,14 @@ from innolab.loads.heartbeat import Beat, Heartbeat
 from innolab.loads.split import Split
 from innolab.loads.sysbench import Load
 from innolab.loads.trial import Bench
+from innolab.mysql import flushing
 from innolab.mysql.server import Server
 from innolab.mysql.topology import Topology
 
 # Runs a load for some seconds.
 Run = Callable[[Split, int], Load]
-# What replicas may take to apply what a window wrote.
-CATCH_UP_S = 120.0
+# What replicas may take to apply what a window wrote, and servers to write it to their data files.
+CATCH_UP_S, FLUSHED_WITHIN_S = 120.0, 60.0
 METRICS = {
     "statements_per_s": "1/s",
     "reads_per_s": "1/s",
@@ -40,6 +41,18 @@ def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Sp
     return Split(bench.dataset_facts["rows"], bench.parameters.threads, 0.0, bench.seed)
 
 
+def rest(bench: Bench, raised: Topology) -> None:
+    """Wait, without limits, until no server has anything left to apply, or to write.
+
+    Prevents the backlog of one window from falling into the next, which it does with a source
+    alone, while one that waits for its replicas writes meanwhile.
+    """
+    with bench.clock.stage("warm-up"):
+        raised.require_equal(CATCH_UP_S)
+        for server in raised.servers.values():
+            flushing.flush(server, FLUSHED_WITHIN_S)
+
+
 def window(
     bench: Bench,
     raised: Topology,
@@ -49,7 +62,7 @@ def window(
     run: Run | None = None,
     schema: str = heartbeat.SCHEMA,
 ) -> dict[str, float]:
-    """Load for some seconds, which replicas begin equal, and return METRICS.
+    """Load all servers for some seconds under their limits, from rest, and return METRICS.
 
     Parameters
     ----------
@@ -57,11 +70,11 @@ def window(
     run : what reaches the servers; without it the source has reads and writes
     schema : of the heartbeat
     """
-    with bench.clock.stage("warm-up"):
-        raised.require_equal(CATCH_UP_S)
+    rest(bench, raised)
     run = run or partial(split.run, raised.source, raised.addresses(raised.source_name))
     beating = Heartbeat(raised.source, followed, CATCH_UP_S, schema)
-    with bench.clock.stage("measured passes"), beating:
+    limited = bench.limited_nodes(raised.shape)
+    with limited, bench.clock.stage("measured passes"), beating:
         done = run(load, window_s)
         behind = raised.transactions_behind()
     note(bench, load, done)

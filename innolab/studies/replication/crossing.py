@@ -41,10 +41,9 @@ def pyramid(bench: Bench, _arm: Arm, asked: dict[str, Any]) -> Iterator[Observat
     with bench.topology(SHAPE, asked) as (raised, _):
         top, web, leaf = raised.servers.values()
         load = replace(replicated.warmed(bench, raised, SHARED), write_share=1.0)
-        with bench.limited_nodes(SHAPE):
-            window_s = WINDOW_S.of(bench.parameters)
-            found = replicated.window(bench, raised, load, window_s, raised.replicas, schema=SHARED)
-            yield {"write_share": 1.0, **found}
+        window_s = WINDOW_S.of(bench.parameters)
+        found = replicated.window(bench, raised, load, window_s, raised.replicas, schema=SHARED)
+        yield {"write_share": 1.0, **found}
         with bench.clock.stage("warm-up"):
             filtered.prepare(top, [web, leaf], len(STATEMENTS))
             web.query(f"INSERT INTO {SHARED}.t{len(STATEMENTS)} VALUES (60, 0)")

@@ -32,15 +32,14 @@ def spread(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observatio
         run: replicated.Run = partial(split.run, raised.source, raised.addresses(*shape.servers))
         if has_proxy:
             run = stack.enter_context(proxied.entrance(bench, raised, network))
-        with bench.limited_nodes(shape):
-            for share in MEASURED.of(bench.parameters):
-                mix = replace(load, write_share=share)
-                with bench.clock.stage("warm-up"):
-                    run(mix, SETTLE_S.of(bench.parameters))
-                followed = raised.replicas if share else {}
-                window_s = WINDOW_S.of(bench.parameters)
-                found = replicated.window(bench, raised, mix.next(), window_s, followed, run)
-                yield {"write_share": share, **found}
+        for share in MEASURED.of(bench.parameters):
+            mix = replace(load, write_share=share)
+            with bench.clock.stage("warm-up"), bench.limited_nodes(shape):
+                run(mix, SETTLE_S.of(bench.parameters))
+            followed = raised.replicas if share else {}
+            window_s = WINDOW_S.of(bench.parameters)
+            found = replicated.window(bench, raised, mix.next(), window_s, followed, run)
+            yield {"write_share": share, **found}
 
 
 def divided(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observation]:
@@ -49,11 +48,12 @@ def divided(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observati
     with bench.topology(shape, asked) as (raised, _):
         whole = replicated.warmed(bench, raised)
         load = replace(whole, threads=whole.threads // 2, write_share=1.0)
-        with bench.limited_nodes(shape), bench.clock.stage("measured passes"):
-            apart = {raised.nodes[name].address: one for name, one in raised.servers.items()}
+        apart = {raised.nodes[name].address: one for name, one in raised.servers.items()}
+        with bench.clock.stage("warm-up"), bench.limited_nodes(shape):
             split.run_apart(apart, load, SETTLE_S.of(bench.parameters))
-            window_s = WINDOW_S.of(bench.parameters)
-            found = split.run_apart(apart, load.next(), window_s)
+        replicated.rest(bench, raised)
+        with bench.limited_nodes(shape), bench.clock.stage("measured passes"):
+            found = split.run_apart(apart, load.next(), WINDOW_S.of(bench.parameters))
         for name, done in zip(raised.servers, found, strict=True):
             replicated.note(bench, load, done, f" on {name}")
         rates = [replicated.rates_of(done) for done in found]
