@@ -30,5 +30,4 @@ def flush(server: Server, within_s: float) -> None:
 
 def dirty_pages(server: Server) -> int:
     """Return how many pages of its pool a server has still to write."""
-    [(_, pages)] = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
-    return int(pages)
+    return int(server.status()["Innodb_buffer_pool_pages_dirty"])
