@@ -173,8 +173,8 @@ KINDS_IN_WORDS = {
 }
 
 
-def faults(profile: Profile, found: Calibration) -> list[str]:
-    """Return in words what is off the limits of a profile by more than TOLERANCE.
+def faults(profile: Profile, found: Calibration, tolerance: float = TOLERANCE) -> list[str]:
+    """Return in words what is off the limits of a profile by more than a share.
 
     Profiles say nothing of synced writes: how many writes of its own a file system adds to each
     varies from moment to moment. They are measured to be known, not to be judged.
@@ -183,5 +183,5 @@ def faults(profile: Profile, found: Calibration) -> list[str]:
     return [
         f"{got[kind]:,.0f} of {want:,.0f} {KINDS_IN_WORDS[kind]} a second"
         for kind, want in profile.expected().items()
-        if abs(got[kind] / want - 1) > TOLERANCE
+        if abs(got[kind] / want - 1) > tolerance
     ]

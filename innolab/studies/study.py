@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from innolab.analysis import verdicts
-from innolab.analysis.checks import CHECKS, judge
+from innolab.analysis.checks import CHECKS, Bounds, judge
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
 from innolab.analysis.consistency import Asked, Bound
@@ -104,6 +104,7 @@ class Study:
     trial : takes a bench and an arm, and yields observations
     checks : the names of those validity checks that its runs must pass
     own_checks : checks by name that only this study has
+    bounds : by check, bounds to judge by instead of the check's own: a report's
     variables : for each factor, the server variables that may differ between its levels
     needed_variables : server variables without which the study makes no sense
     known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
@@ -147,6 +148,7 @@ class Study:
     within: Mapping[str, Levels] = field(default_factory=dict)
     control: Mapping[str, Level] = field(default_factory=dict)
     own_checks: Mapping[str, Check] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
     needed_variables: Collection[str] = ()
     known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
     evidence: Callable[[Any, Any], list[Bound]] = lambda _run, _series: []
@@ -325,7 +327,8 @@ class Study:
 
     def judged(self, evidence: Evidence) -> list[recorded.Check]:
         """Return the results of the study's checks, in their order."""
-        return judge(evidence, {name: {**CHECKS, **self.own_checks}[name] for name in self.checks})
+        known = {**CHECKS, **self.own_checks}
+        return judge(evidence, {name: known[name] for name in self.checks}, self.bounds)
 
     def read(self, folder: Path) -> RunSet:
         """Return the runs that a report's folder holds."""
