@@ -168,7 +168,9 @@ def _cap_in_force(evidence: Evidence) -> Finding:
         return "ok", f"{profile.name} had its service times before and after each window"
     rows = evidence.conditions["steady"]
     known = [row for row in rows if "most" in row]
-    over = [f"{row['label']}: {says}" for row in known for says in _over(row, profile, evidence.bounds)]
+    over = [
+        f"{row['label']}: {says}" for row in known for says in _over(row, profile, evidence.bounds)
+    ]
     if over:
         return "invalid", f"the device did more than {profile.name} can: {'; '.join(over)}"
     if unknown := [row["label"] for row in rows if "most" not in row]:
@@ -179,9 +181,7 @@ def _cap_in_force(evidence: Evidence) -> Finding:
     return "ok", f"the device stayed below the limits of {profile.name}"
 
 
-def _over(
-    row: Mapping[str, Any], profile: Profile, bounds: Mapping[str, float]
-) -> Iterator[str]:
+def _over(row: Mapping[str, Any], profile: Profile, bounds: Mapping[str, float]) -> Iterator[str]:
     """Yield where a window, or its busiest second, did more than a profile allows."""
     for name, of in _CAPS.items():
         limit = getattr(profile, of)

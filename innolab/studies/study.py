@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -48,6 +49,20 @@ class Arm(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         """Refuse what is no factor of this arm."""
         raise AttributeError(f"the arm has no factor '{name}'; it has: {', '.join(vars(self))}")
+
+
+def digest_of_spec(
+    study: str, revision: int, measured: Mapping[str, Any], devices: Mapping[str, Any]
+) -> str:
+    """Return the digest of all that decides what is measured, which each run records.
+
+    Parameters
+    ----------
+    measured : the parameters that decide it
+    devices : the limits or service times of each emulated device
+    """
+    body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -169,6 +184,8 @@ class Study:
     impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    # The arms of a recorded report, instead of those that today's factors give.
+    fixed_arms: Sequence[Factors] = ()
     # Given by `studies.find`: a study's folder and its files say them.
     name: str = ""
     papers: Papers = _NO_PAPERS
@@ -215,6 +232,11 @@ class Study:
 
     def arms(self, parameters: Parameters, build: str) -> list[Arm]:
         """Return every arm on one build."""
+        if self.fixed_arms:
+            return [Arm(**arm) for arm in self.fixed_arms if arm["server"] == build]
+        return self._combined(parameters, build)
+
+    def _combined(self, parameters: Parameters, build: str) -> list[Arm]:
         levels = self.levels(parameters)
         combined = itertools.product(*levels.values())
         arms = [Arm(server=build, **dict(zip(levels, arm, strict=True))) for arm in combined]
@@ -226,15 +248,13 @@ class Study:
 
     def spec_sha256(self, parameters: Parameters) -> str:
         """Return the digest that two runs must share to be compared."""
-        emulated = [name for name in self.devices(parameters) if name in profiles()]
-        body = {
-            "study": self.name,
-            "revision": self.revision,
-            "parameters": parameters.measured(),
-            # A profile may change while its name stays.
-            "devices": {name: profiles()[name].limits() for name in emulated},
-        }
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        measured, limits = parameters.measured(), self.limits(parameters)
+        return digest_of_spec(self.name, self.revision, measured, limits)
+
+    def limits(self, parameters: Parameters) -> dict[str, dict[str, int | float | None]]:
+        """Return what each emulated device of it can do: a profile may change under its name."""
+        known = profiles()
+        return {name: known[name].limits() for name in self.devices(parameters) if name in known}
 
     def looks(self, parameters: Parameters) -> Blocks:
         """Return the first and the last number of blocks: as asked, else as the effort has it."""
@@ -358,9 +378,13 @@ class Study:
         InputError
             Where one names a factor, level or metric that the study does not have; names the line.
         """
+        return self._claims
+
+    @cached_property
+    def _claims(self) -> list[Claim]:
         widest = self.parameters(scale="paper")
         factors = {**self.factors(widest), **self.within}
-        arms = [vars(arm) for arm in self.arms(widest, "")]
+        arms = [vars(arm) for arm in self._combined(widest, "")]
         return claims_of(self.papers.claims, factors, set(self.metrics), arms)
 
     def published(self) -> dict[str, Published]:
