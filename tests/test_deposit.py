@@ -14,7 +14,6 @@ from innolab import studies
 from innolab.base import files
 from innolab.base.errors import InputError
 from innolab.report import deposit, folders, manifest, render
-from innolab.report.verify import Findings
 
 # What Zenodo's deposition API takes (developers.zenodo.org, "Deposit metadata"; the program's own
 # names for it are in its repository zenodo/zenodo, deposit/jsonschemas/.../legacyrecord.json).
@@ -66,7 +65,7 @@ def _refused(metadata: dict[str, Any]) -> list[str]:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the reports of the repository as they are: other tests verify each of them."""
-    monkeypatch.setattr(deposit, "verify", lambda _: Findings())
+    monkeypatch.setattr(deposit, "require", lambda _: None)
 
 
 def _made(study: str, to: Path) -> Path:
@@ -113,8 +112,8 @@ def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) ->
     archive = made / f"multi-buffer-pool-{report.name}.zip"
     names = {path.name for path in made.iterdir()}
     assert names == {
-        archive.name, "multi-buffer-pool.ipynb", "multi-buffer-pool.yml", "multi-buffer-pool.csv",
-        "LICENSE", "CITATION.cff", ".zenodo.json", "metadata.json",
+        archive.name, "claims.yml", "published.csv", "LICENSE", "CITATION.cff",
+        ".zenodo.json", "metadata.json",
     }  # fmt: skip
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(tmp_path / "unpacked")
@@ -122,8 +121,7 @@ def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) ->
     assert manifest.digests(unpacked) == manifest.digests(report)
     assert manifest.faults(unpacked, manifest.read(unpacked)) == []
     body = manifest.read(report)
-    assert files.digest(made / "multi-buffer-pool.ipynb") == body["notebook_sha256"]
-    assert files.digest(made / "multi-buffer-pool.yml") == body["claims_sha256"]
+    assert files.digest(made / "claims.yml") == body["claims_sha256"]
     assert (made / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
@@ -139,14 +137,14 @@ def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
-def test_a_notebook_that_nobody_has_any_more_is_refused(tmp_path: Path) -> None:
+def test_a_page_that_today_s_code_cannot_check_is_not_deposited(tmp_path: Path) -> None:
     report = tmp_path / "2026-02-14-1"
     shutil.copytree(reference("multi-buffer-pool"), report)
-    body = json.loads((report / folders.MANIFEST_FILE).read_text())
-    body["rendered_by"]["commit"] = "0" * 40
-    body["notebook_sha256"] = "0" * 64
+    body = manifest.read(report)
+    body["renderer"]["code_sha256"] = "0" * 64
+    body["seal"] = manifest.seal_of(body)
     (report / folders.MANIFEST_FILE).write_text(json.dumps(body))
-    with pytest.raises(InputError, match="Fetch it"):
+    with pytest.raises(InputError, match="its code is not today's"):
         deposit.write(report, tmp_path / "deposit")
     assert not (tmp_path / "deposit").exists()
 

@@ -85,7 +85,7 @@ def _on_this_host(
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
         folder = folders.begin(chosen, version)
-        return _report(study, folder, progress, clock, keep_failed=keep_failed)
+        return make_report(study, folder, progress, clock, keep_failed=keep_failed)
 
 
 def _on_hosts(
@@ -120,7 +120,7 @@ def _on_a_fleet(
         chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
         folder = folders.begin(_as_begun(study.name, chosen), version)
         with _in_folder_alone(folder):
-            return _report(study, folder, progress, clock, fleet)
+            return make_report(study, folder, progress, clock, fleet)
 
 
 def _as_begun(study: str, chosen: Any) -> Any:
@@ -157,7 +157,7 @@ def _in_folder_alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _report(
+def make_report(
     study: Any,
     folder: Path,
     progress: Any,
