@@ -101,4 +101,4 @@ def faults(study: Study, folder: Path) -> list[str]:
     found += verify.of_session(entries, body)
     found += verify.of_plan(study, study.check(plan.parameters), plan, entries, runs, body)
     found += companions.faults(runs, folder)
-    return found or companions.series_faults(study.name, folder)
+    return found or companions.metrics(study.name, folder).faults

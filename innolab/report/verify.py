@@ -100,11 +100,11 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
     if not found.faults:
         # Series take some seconds of a second core, while all else is computed again on the first.
         with ProcessPoolExecutor(1, get_context("spawn")) as beside:
-            followed = (
-                beside.submit(companions.series_faults, study.name, report) if is_todays else None
-            )
+            followed = beside.submit(companions.metrics, study.name, report) if is_todays else None
             _derived(report, body, study, found, is_todays=is_todays, execute=execute)
-            found.faults += _result(followed) if followed else []
+            faults, notes = _result(followed) if followed else ([], [])
+            found.faults += faults
+            found.notes += notes
     faults, notes = signatures.check(report, signers)
     found.faults += faults
     found.notes += notes
@@ -121,11 +121,12 @@ def _of_table(report: Path, body: dict[str, Any], signers: Path | None) -> Findi
     )
 
 
-def _result(followed: Future[list[str]]) -> list[str]:
+def _result(followed: Future[companions.Followed]) -> companions.Followed:
     try:
         return followed.result()
     except BrokenExecutor:
-        return ["series: they ended the process that read them, as no real ones do"]
+        fault = "series: they ended the process that read them, as no real ones do"
+        return companions.Followed([fault], [])
 
 
 def _is_of_todays_study(study: Study, plan: Plan, runs: RunSet) -> bool:
