@@ -29,7 +29,7 @@ def against_the_client(place: Path) -> tuple[list[float], list[float]]:
 
 
 def _ours(server: Server) -> float:
-    return sql.timed(server, scan.SCAN)[1].seconds
+    return sql.timed(server, scan.SCAN).cost.seconds
 
 
 def _client(server: Server) -> float:

@@ -179,9 +179,7 @@ def study_page(name: str) -> str:
         table(["factor", "levels"], [*_levels(study.factors(parameters))]),
         *_within(study),
         "## Metrics",
-        table(
-            ["metric", "unit"], [(f"`{metric}`", unit) for metric, unit in study.metrics.items()]
-        ),
+        table(["metric", "unit"], [(f"`{metric}`", unit) for metric, unit in study.units.items()]),
         "## Checks",
         "Every run must pass: " + ", ".join(study.checks) + ". [What each prevents](../checks.md).",
         "## Claims",

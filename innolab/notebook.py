@@ -21,6 +21,7 @@ from innolab.jupyter import opening
 from innolab.jupyter.opening import Opened
 from innolab.record import replay, runlog
 from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import figures, folders, lettering, recorded, shown
@@ -215,16 +216,20 @@ class Book:
         return shown.warnings(self.runs, self._differing(), absent, also)
 
     def controls(self) -> Table:
-        """Return what the controls found: twins, probes and the order of the arms."""
-        return shown.controls(self._controls())
+        """Return what the controls found: twins, probes, the order of the arms, and records."""
+        sessions = [session for session, _ in self._sessions()]
+        return shown.controls(self._controls(), shown.unbound(self.study.metrics, sessions))
 
     def _controls(self) -> Found:
         return controls.controls(self.runs, self.study.compared)
 
-    def _registration(self) -> shown.Registration:
+    def _sessions(self) -> list[tuple[runlog.SessionStart | None, list[Run]]]:
         entries, _ = RunLog(self.folder / FILE, self.study.upgrade).entries()
+        return runlog.by_session(entries)
+
+    def _registration(self) -> shown.Registration:
         return shown.registration(
-            [session for session, _ in runlog.by_session(entries) if session],
+            [session for session, _ in self._sessions() if session],
             claim_files.sha256(self.study.papers.claims),
             self.study.claims(),
         )

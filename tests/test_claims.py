@@ -558,7 +558,7 @@ def _verdicts(
         RunSet(runs, variables, study.within),
         [server],
         declared=study.variables,
-        units=study.metrics,
+        units=study.units,
         **{"doubts": study.doubts, **options},
     )
 

@@ -45,22 +45,24 @@ def test_fios_words_ask_for_pages_past_the_cache() -> None:
 
 
 def test_fios_answer_is_read_and_nonsense_refused() -> None:
-    latencies = {"mean": 2000.0, "percentile": {"50.000000": 1000, "99.000000": 5000}}
+    percentiles = {"50.000000": 1000, "99.000000": 5000, "99.990000": 6000}
+    latencies = {"mean": 2000.0, "min": 1, "max": 7000, "N": 9, "percentile": percentiles}
     loads = load.calibrating(8)
     jobs = [
         {
             "jobname": kind,
-            "read": {"iops": float(i), "total_ios": i, "clat_ns": latencies},
-            "write": {"iops": 1.0, "total_ios": 1, "clat_ns": latencies},
+            "read": {"iops": float(i), "total_ios": i, "runtime": 1000, "clat_ns": latencies},
+            "write": {"iops": 1.0, "total_ios": 1, "runtime": 1000, "clat_ns": latencies},
         }
         for i, kind in enumerate(loads)
     ]
-    found = fio.parse(f"note: warming up\n{json.dumps({'jobs': jobs})}", loads)
+    jobs = fio.kept(f"note: warming up\n{json.dumps({'jobs': jobs})}", loads)
+    found = {name: fio.outcome(job) for name, job in jobs.items()}
     assert fio.calibration(found) == Calibration(1, 2, 3, 4)
     assert found["read"] == load.Outcome(1.0, 1, 2e-6, 1e-6, 5e-6)
     for text in ("", "fio: killed", '{"jobs": []}'):
         with pytest.raises(InnolabError, match="fio gave no result"):
-            fio.parse(text, loads)
+            fio.kept(text, loads)
 
 
 def _disk(cgroup: Path, controller: str) -> emulated.EmulatedDisk:

@@ -174,7 +174,7 @@ def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -
 
 
 def _has_factor(study: Study, claim: Claim) -> bool:
-    is_share = claim.mean and study.metrics[claim.mean.metric].startswith("share")
+    is_share = claim.mean and study.units[claim.mean.metric].startswith("share")
     return bool(claim.compare or (claim.mean and not is_share))
 
 

@@ -49,7 +49,6 @@ def _names(folder: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("rounds", "kills"), [(1, 2), pytest.param(34, 10, marks=pytest.mark.thorough)]
 )
-@pytest.mark.timeout(7200)
 def test_a_report_that_was_killed_while_it_was_sealed_is_sealed_by_the_next_start(
     tmp_path: Path, rounds: int, kills: int
 ) -> None:

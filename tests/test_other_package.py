@@ -51,7 +51,12 @@ def test_it_is_measured_rendered_and_verified_as_any_other(folder: Path) -> None
     ("file", "old", "new", "said"),
     [
         ("scan_or_range.py", "title=", "titel=", "unexpected keyword argument 'titel'"),
-        ("scan_or_range.py", '"cpu_s": "s"', '"cpu_s": ""', "the metric cpu_s has no unit"),
+        (
+            "scan_or_range.py",
+            "metrics=passes.METRICS",
+            'metrics={"seconds": "s"}',
+            "the metric seconds does not say what else in a run's record bounds it",
+        ),
         ("scan_or_range.py", '"cold")', '"colder")', "there is no check 'colder'"),
         ("scan_or_range.py", '"share": (),', '"shares": (),', "'shares', which is no factor"),
         ("scan_or_range.py", "STUDY = Study(", "STUDY = (", "scan_or_range.py, line 5"),

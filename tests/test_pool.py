@@ -205,7 +205,7 @@ def test_a_value_that_every_run_shows_has_students_interval() -> None:
     hidden = RunSet(one_hidden, whole.variables, whole.within)
     judged = {"verdict": "inconclusive"}
     some, all_ = (
-        pooling.part_of("one", judged, claim, each, study.published(), study.metrics)
+        pooling.part_of("one", judged, claim, each, study.published(), study.units)
         for each in (hidden, whole)
     )
     assert (some.is_students, all_.is_students) == (False, True)

@@ -1,6 +1,7 @@
 """The study of replication: its arms and its model, a whole run, and what is left after kills."""
 
 import contextlib
+import math
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import BIN, ROOT, Innolab, made_run, plan_of
@@ -18,6 +20,7 @@ from left_behind import left
 
 from innolab import studies
 from innolab.analysis import findings
+from innolab.analysis.bounds import Record
 from innolab.analysis.scaling import fitted
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
@@ -74,7 +77,7 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
         for block, number in enumerate(lost)
     ]
     assert claim.holds is not None
-    judged = findings.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.metrics, 0.95)
+    judged = findings.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.units, 0.95)
     assert judged is not None and judged.outcome == outcome
 
 
@@ -95,12 +98,19 @@ def test_rates_and_lags_follow_from_the_record() -> None:
     beats = [{"at_s": t / 10, "lag_s": t / 20} for t in range(1, 40)]
     load = {"within": {"write_share": 1.0}, "statements": 400, "writes": 300, "seconds": 4.0}
     beat = {"within": {"write_share": 1.0}, "window_s": 4, "beats": beats}
-    run = SimpleNamespace(conditions={"loads": [load, load], "beats": [beat]})
-    bounds = {one.metric: (one.low + one.high) / 2 for one in replicated.evidence(run, None)}
-    assert bounds == pytest.approx(
-        {"statements_per_s": 200, "reads_per_s": 50, "writes_per_s": 150, "lag_s": 1.75,
-         "lag_growth": 0.5}, rel=1e-3,
-    )  # fmt: skip
+    kept = {**beat, "stopped_s": 4.0, "behind": 7}
+    whole = {"statements_per_s": 200, "reads_per_s": 50, "writes_per_s": 150, "lag_s": 1.75,
+             "lag_growth": 0.5}  # fmt: skip
+    # The last beat of 3.9 s is shown 1.95 s later.
+    more = {"catch_up_s": 1.85, "transactions_behind": 7}
+    for row, expected in ((beat, whole), (kept, whole | more)):
+        run: Any = SimpleNamespace(conditions={"loads": [load, load], "beats": [row]})
+        bounds = {
+            one.metric: (one.low + one.high) / 2
+            for one in replicated.evidence(Record(run, None, ()))
+            if one.low > -math.inf
+        }
+        assert bounds == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_shape_says_who_takes_writes() -> None:

@@ -342,9 +342,9 @@ def test_a_series_doubled_is_found(
 ) -> None:
     report = tmp_path / sound(study).name
     shutil.copytree(sound(study), report)
-    assert companions.series_faults(study, report) == []
+    assert companions.metrics(study, report).faults == []
     _doubled(report, of_time)
-    found = companions.series_faults(study, report)
+    found = companions.metrics(study, report).faults
     assert found
     assert all("0007" in fault or "trial 7" in fault for fault in found)
 

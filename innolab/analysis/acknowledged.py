@@ -6,7 +6,9 @@ histories). Pure functions of a witness's lines and of the ids that are there in
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -21,14 +23,12 @@ End = Literal["ok", "failed", "unknown"]
 Event = End | Literal["begin"]
 BEGIN: Literal["begin"] = "begin"
 _ENDS: dict[str, End] = {"ok": "ok", "failed": "failed", "unknown": "unknown"}
-METRICS = {
-    "acknowledged": "commits",
-    "lost": "commits",
-    "lost_after": "commits",
-    "unknown_present": "commits",
-    "refused_present": "commits",
-    "gap_s": "s",
-}
+# Of the metrics, those that count rows that are there, or are not.
+COUNTED = ("lost", "lost_after", "unknown_present", "refused_present")
+# Each writer of a witness has ids of its own, from its place times this on.
+STRIDE = 1_000_000
+# In which a record counts acknowledged commits.
+BIN_S = 0.25
 _SHOWN = 5
 
 
@@ -100,7 +100,7 @@ class Fate:
     ----------
     acknowledged : how many ended `ok`
     lost : of these, the ids that are not there
-    unknown_present : how many of unknown end are there
+    unknown_present : the ids of unknown end that are there
     failed_present : the ids that were refused and are there all the same: the witness or the server
         is wrong
     gap_s : the longest time without an acknowledged commit
@@ -108,7 +108,7 @@ class Fate:
 
     acknowledged: int
     lost: list[int]
-    unknown_present: int
+    unknown_present: list[int]
     failed_present: list[int]
     gap_s: float
 
@@ -119,21 +119,68 @@ def fate(history: Sequence[Attempt], present: Collection[int]) -> Fate:
     >>> log = ["0.0 1 begin", "0.1 1 ok", "0.1 2 begin", "3.1 2 ok", "3.1 3 begin"]
     >>> found = fate(attempts(log), {1, 3})
     >>> found.lost, found.unknown_present, round(found.gap_s, 1)
-    ([2], 1, 3.0)
+    ([2], [3], 3.0)
     """
     there = set(present)
     by_end = {
         end: [one for one in history if one.end == end] for end in ("ok", "failed", "unknown")
     }
-    times = sorted(one.ended_s for one in by_end["ok"] if one.ended_s is not None)
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    earlier_s, later_s = _gap(history)
     return Fate(
         acknowledged=len(by_end["ok"]),
         lost=[one.id for one in by_end["ok"] if one.id not in there],
-        unknown_present=sum(one.id in there for one in by_end["unknown"]),
+        unknown_present=[one.id for one in by_end["unknown"] if one.id in there],
         failed_present=[one.id for one in by_end["failed"] if one.id in there],
-        gap_s=max(gaps, default=0.0),
+        gap_s=later_s - earlier_s,
     )
+
+
+def _times(history: Sequence[Attempt]) -> list[float]:
+    return sorted(one.ended_s for one in history if one.end == "ok" and one.ended_s is not None)
+
+
+def _gap(history: Sequence[Attempt]) -> tuple[float, float]:
+    """Return the ends of the longest time without an acknowledged commit."""
+    pairs = itertools.pairwise(_times(history))
+    return max(pairs, key=lambda pair: pair[1] - pair[0], default=(0.0, 0.0))
+
+
+def pace(history: Sequence[Attempt], broken_s: float) -> dict[str, Any]:
+    """Return what a record keeps of when commits were acknowledged, from a fault at 0 on.
+
+    `per_bin` has how many there were in each BIN_S, by its number from the fault on.
+    """
+    counts = Counter(math.floor((at_s - broken_s) / BIN_S) for at_s in _times(history))
+    earlier_s, later_s = _gap(history)
+    return {
+        "broken_s": broken_s,
+        "gap_from_s": earlier_s,
+        "gap_to_s": later_s,
+        "per_bin": {str(place): counts[place] for place in sorted(counts)},
+    }
+
+
+def between(per_bin: Mapping[str, int], from_s: float, to_s: float) -> tuple[int, int]:
+    """Return the least and the most commits that bins have in a span, which may cut them.
+
+    >>> between({"-2": 5, "-1": 7, "0": 9}, -0.3, 0.0)
+    (7, 12)
+    """
+    ends = {int(place) * BIN_S: count for place, count in per_bin.items()}
+    inner = (count for at_s, count in ends.items() if from_s <= at_s and at_s + BIN_S <= to_s)
+    outer = (count for at_s, count in ends.items() if from_s < at_s + BIN_S and at_s < to_s)
+    return sum(inner), sum(outer)
+
+
+def longest_gap(per_bin: Mapping[str, int]) -> tuple[float, float]:
+    """Return the least and the most that the longest time without a commit can be, by bins.
+
+    >>> longest_gap({"0": 5, "1": 7, "5": 9})
+    (0.75, 1.25)
+    """
+    pairs = itertools.pairwise(sorted(map(int, per_bin)))
+    empty = max((later - earlier - 1 for earlier, later in pairs), default=0)
+    return empty * BIN_S, (empty + 2) * BIN_S
 
 
 class Parted(NamedTuple):
@@ -156,20 +203,29 @@ class Parted(NamedTuple):
     unknown: int
 
     def metrics(self) -> dict[str, float]:
-        """Return METRICS."""
+        """Return the metrics: COUNTED, how many were acknowledged, and the longest gap."""
         return {
             "acknowledged": self.before.acknowledged,
             "lost": len(self.before.lost),
             "lost_after": len(self.after.lost),
-            "unknown_present": self.whole.unknown_present,
+            "unknown_present": len(self.whole.unknown_present),
             "refused_present": len(self.whole.failed_present),
             "gap_s": self.whole.gap_s,
         }
 
     def facts(self) -> dict[str, Any]:
-        """Return what a record says beside the metrics: the first rows that were lost."""
-        lost, later = self.before.lost[:_SHOWN], self.after.lost[:_SHOWN]
-        return {"first_lost": lost, "first_lost_after": later, "unknown": self.unknown}
+        """Return what a record says: the first rows that were lost, and COUNTED by the writer."""
+        lost, later = self.before.lost, self.after.lost
+        ids = (lost, later, self.whole.unknown_present, self.whole.failed_present)
+        return {
+            "first_lost": lost[:_SHOWN],
+            "first_lost_after": later[:_SHOWN],
+            "unknown": self.unknown,
+            **{
+                metric: Counter(str(id_ // STRIDE) for id_ in of)
+                for metric, of in zip(COUNTED, ids, strict=True)
+            },
+        }
 
 
 def parted(

@@ -7,10 +7,12 @@ whole session with care.
 
 import csv
 import datetime
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from innolab.analysis.bounds import Bound, Evidence, Metric, Record, Unbounded
 from innolab.analysis.checks import same_value
 from innolab.base import places
 from innolab.mysql.builds import OWN_ORIGIN
@@ -20,26 +22,6 @@ from innolab.record.runlog import SessionStart
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-class Bound(NamedTuple):
-    """The least and the greatest value that a metric of an observation can have."""
-
-    within: Mapping[str, Any]
-    metric: str
-    low: float
-    high: float
-
-
-def exactly(within: Mapping[str, Any], metric: str, value: float) -> Bound:
-    """Return the bound of a metric that is known but for the last bits of a sum.
-
-    >>> bound = exactly({}, "seconds", 3.0)
-    >>> bound.low < 3.0 < bound.high < 3.00001
-    True
-    """
-    width = abs(value) * 1e-6 + 1e-9
-    return Bound(within, metric, value - width, value + width)
 
 
 Sessions = Sequence[tuple[SessionStart | None, Sequence[Run]]]
@@ -313,30 +295,86 @@ def own_builds(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def metrics(run: Run, frame: "pd.DataFrame", bounds: Callable[[], Sequence[Bound]]) -> list[str]:
-    """Return what of a run's series cannot be, and metrics that do not follow from it."""
-    found = [f"{run.series}: {why}" for why in _impossible(run, frame)]
-    for within, metric, low, high in bounds():
-        value = _observed(run, within, metric)
+class Followed(NamedTuple):
+    """What a run's record says of its metrics.
+
+    Attributes
+    ----------
+    faults : what of its series cannot be, and metrics that do not follow from the rest
+    unbound : the metrics that nothing in the record bounds, and why, where it is known
+    """
+
+    faults: list[str]
+    unbound: dict[str, str]
+
+
+def metrics(record: Record, declared: Mapping[str, Metric]) -> Followed:
+    """Return what of a run's series cannot be, and how its metrics follow from its record."""
+    run = record.run
+    found = []
+    if record.series is not None:
+        found += [f"{run.series}: {why}" for why in _impossible(run, record.series)]
+    bounds, whys = _bounds(record, declared)
+    bound = set()
+    for within, metric, low, high in bounds:
+        places = _places(run, within, metric)
+        value = _number(run.observations[places[0]][metric]) if len(places) == 1 else math.nan
         if not low <= value <= high:
             at = "".join(f", {name} {level}" for name, level in within.items())
             found.append(
                 f"{runlog.FILE}: trial {run.trial}{at}: its {metric} is {value:.6g}, and the rest "
                 f"of its record gives {low:.6g} to {high:.6g}"
             )
-    return found
+        if math.inf not in (-low, high):
+            bound |= {(place, metric) for place in places}
+    return Followed(
+        found,
+        {
+            metric: whys.get(metric, "")
+            for place, row in enumerate(run.observations)
+            for metric in row.keys() & declared.keys()
+            if (place, metric) not in bound
+        },
+    )
 
 
-def _observed(run: Run, within: Mapping[str, Any], metric: str) -> float:
-    """Return a metric of a run; NaN where it is missing, which lies within no bounds."""
-    of = [
-        row[metric] for row in run.observations if metric in row and within.items() <= row.items()
+def _bounds(record: Record, declared: Mapping[str, Metric]) -> tuple[list[Bound], dict[str, str]]:
+    """Return the bounds of all metrics, and why some have none, by their names.
+
+    Evidence that many metrics share is read once.
+    """
+    bounds: list[Bound] = []
+    whys: dict[str, str] = {}
+    by_evidence: dict[Evidence, list[str]] = {}
+    for name, metric in declared.items():
+        if isinstance(metric.evidence, Unbounded):
+            whys[name] = metric.evidence.reason
+            continue
+        for evidence in metric.evidence:
+            by_evidence.setdefault(evidence, []).append(name)
+    for evidence, names in by_evidence.items():
+        for found in evidence(record):
+            if isinstance(found, Bound):
+                bounds.append(found)
+            else:
+                whys |= dict.fromkeys(names, found.reason)
+    return bounds, whys
+
+
+def _places(run: Run, within: Mapping[str, Any], metric: str) -> list[int]:
+    """Return the observations that have a metric at some levels.
+
+    A bound is of one: no value, and none of several, lies within it.
+    """
+    return [
+        place
+        for place, row in enumerate(run.observations)
+        if metric in row and within.items() <= row.items()
     ]
-    return _number(of[0]) if len(of) == 1 else float("nan")
 
 
 def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _impossible(run: Run, frame: "pd.DataFrame") -> list[str]:

@@ -132,7 +132,7 @@ class Explorer:
         except InnolabError as error:
             self._show_nothing(str(error))
             return
-        self._units = study.metrics
+        self._units = study.units
         found = points.quantities(self._runs, list(study.metrics))
         if not found:
             self._show_nothing("No run of this report has values.")

@@ -13,14 +13,35 @@ from innolab.mysql import replication
 from innolab.mysql.server import Server
 
 SHARED, OWN = "common", "shop"
-METRICS = {
-    "changed": "share of the statements that change something below",
-    "stopped": "share of the statements that stop the replica",
-    "right": "share of the statements that do below what the filter promises",
-}
-# Of all statements together.
-SUMS = {"wrong_rows": "statements", "wrong_tables": "statements"}
 _LIMIT_S = 20.0
+
+
+# The checksums of a statement's own tables on a server, by database and name.
+Tables = Mapping[str, Mapping[str, int]]
+
+
+class Tried(NamedTuple):
+    """What became of a statement: the tables below before and after, those above, in checksums.
+
+    `passed` says whether the replica came past it.
+    """
+
+    before: Tables
+    after: Tables
+    above: Tables
+    passed: bool
+
+    def metrics(self) -> dict[str, int]:
+        """Return whether it changed something below, stopped the replica, and did what it should.
+
+        Right is what the filter promises: shared tables are as above, the replica's own as before.
+        """
+        is_right = self.after[SHARED] == self.above[SHARED] and self.after[OWN] == self.before[OWN]
+        return {
+            "changed": int(self.after != self.before),
+            "stopped": int(not self.passed),
+            "right": int(is_right),
+        }
 
 
 class Statement(NamedTuple):
@@ -48,22 +69,17 @@ def prepare(source: Server, below: Sequence[Server], statements: int) -> None:
                     cursor.execute(f"INSERT INTO {schema}.t{number} VALUES {rows}")
 
 
-def tried(source: Server, below: Server, number: int, statement: Statement) -> dict[str, int]:
-    """Run one statement on the source and return what became of it below, as METRICS.
-
-    Right is what the filter promises: shared tables are as above, the replica's own as they were.
-    """
+def tried(source: Server, below: Server, number: int, statement: Statement) -> Tried:
+    """Run one statement on the source and return what became of it below."""
     before = _tables(below, number)
     with source.connect(database=statement.default) as connection, connection.cursor() as cursor:
         cursor.execute(statement.sql.format(n=number))
     is_through = passed(source, below)
-    after, above = _tables(below, number), _tables(source, number)
-    right = after[SHARED] == above[SHARED] and after[OWN] == before[OWN]
-    return {"changed": int(after != before), "stopped": int(not is_through), "right": int(right)}
+    return Tried(before, _tables(below, number), _tables(source, number), is_through)
 
 
 def summed(statements: Sequence[Statement], found: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Return SUMS: how many statements that change rows or tables did what they should not."""
+    """Return how many statements that change rows, or tables, did what they should not."""
     wrong = [one.changes_tables for one, row in zip(statements, found, strict=True)
              if not row["right"]]  # fmt: skip
     return {"wrong_rows": wrong.count(False), "wrong_tables": wrong.count(True)}
@@ -93,8 +109,7 @@ def checksums(server: Server) -> Mapping[str, int]:
     return replication.checksums(server, (SHARED, OWN))
 
 
-def _tables(server: Server, number: int) -> dict[str, dict[str, int]]:
-    """Return the checksums of a statement's own tables, by database and name."""
+def _tables(server: Server, number: int) -> Tables:
     sums = checksums(server)
     names = (f"t{number}", f"new{number}")
     return {

@@ -1,10 +1,12 @@
 """A source on a bench, found under an address that moves, and what clients of it come to know."""
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 
 from innolab.analysis import acknowledged
+from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.base.waiting import await_that
 from innolab.hosts.network import VIRTUAL, Network
 from innolab.loads import witness
@@ -89,22 +91,23 @@ def cut_power(source: Server, disk: EmulatedDisk) -> float:
 def outcome(
     bench: Bench, topology: Topology, seen: Witness, left: Left, broken_s: float
 ) -> dict[str, float]:
-    """Return what became of commits and servers, as `acknowledged.METRICS` and `failover.METRICS`.
+    """Return what became of commits and servers, as METRICS; records what they follow from.
 
     Parameters
     ----------
     broken_s : when the source was broken, by the clock of the witness
     """
-    bench.note("moved", left.facts())
     with bench.clock.stage("warm-up"):
         found = fates(bench, topology, seen, (left.first, left.last), broken_s)
-        return found | failover.aftermath(topology, left)
+        moved = {**left.facts(), **failover.aftermath(topology, left)._asdict()}
+    bench.note("moved", moved)
+    return found | failover.outcome(moved, topology.source_name)
 
 
 def fates(
     bench: Bench, topology: Topology, seen: Witness, sources: tuple[str, str], broken_s: float
 ) -> dict[str, float]:
-    """Return what became of commits, as `acknowledged.METRICS`.
+    """Return what became of commits, as METRICS; records what they follow from.
 
     Parameters
     ----------
@@ -112,6 +115,60 @@ def fates(
     broken_s : when the source was broken, by the clock of the witness
     """
     first, last = (witness.present(topology.servers[name]) for name in sources)
-    found = acknowledged.parted(seen.history(), broken_s, first, last)
+    history = seen.history()
+    found = acknowledged.parted(history, broken_s, first, last)
     bench.note("fate", found.facts())
+    bench.note("witness", {"rate": seen.rated, **acknowledged.pace(history, broken_s)})
     return found.metrics()
+
+
+def _of_witness(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of commits, by when the witness saw each acknowledged."""
+    if (noted := record.run.conditions.get("witness")) is None:
+        return
+    rate = noted["rate"]
+    yield exactly({}, "commits_per_s", rate["commits"] / rate["seconds"])
+    from_s = rate["from_s"] - noted["broken_s"]
+    within = acknowledged.between(noted["per_bin"], from_s, from_s + rate["seconds"])
+    yield Bound({}, "commits_per_s", *(count / rate["seconds"] for count in within))
+    before, _ = acknowledged.between(noted["per_bin"], -math.inf, 0.0)
+    yield Bound({}, "acknowledged", before, before + WRITERS)
+    yield exactly({}, "gap_s", noted["gap_to_s"] - noted["gap_from_s"])
+    low, high = acknowledged.longest_gap(noted["per_bin"])
+    yield Bound({}, "gap_s", low, high)
+
+
+def _of_fate(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of lost commits, by those of each of the witness's writers."""
+    fate = record.run.conditions.get("fate", {})
+    for metric in acknowledged.COUNTED:
+        if metric in fate:
+            yield exactly({}, metric, sum(fate[metric].values()))
+
+
+def _of_move(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of what a move came to, by what became of each server."""
+    moved = record.run.conditions.get("moved")
+    if moved is not None:
+        yield exactly({}, "writable", len(moved["writable"]))
+        yield exactly({}, "holders", len(moved["at_the_end"]))
+    if moved is not None and "equal" in moved:
+        source = record.run.conditions["topology"]["servers"][0]
+        yield from all_exactly({}, failover.outcome(moved, source))
+
+
+METRICS = {
+    **metrics({"commits_per_s": "1/s", "acknowledged": "commits"}, _of_witness),
+    **metrics(dict.fromkeys(acknowledged.COUNTED, "commits"), _of_fate),
+    **metrics({"gap_s": "s"}, _of_witness),
+    **metrics(
+        {
+            "writable": "servers",
+            "holders": "servers",
+            "errant": "transactions",
+            "others_equal": "share of the faults after which the others are equal",
+            "old_equal": "share of the faults after which the old source can follow",
+        },
+        _of_move,
+    ),
+}

@@ -70,6 +70,8 @@ def prepare(source: Server, schema: str = SCHEMA) -> None:
 class Heartbeat:
     """Beats between entering and leaving; then `beats` says what each replica saw when.
 
+    `stopped_s` is when the last beat was sent.
+
     Leaving waits until the last beat has arrived everywhere, which is how long the replicas take to
     catch up; InnolabError where that is longer than `patience_s`.
     """
@@ -87,6 +89,7 @@ class Heartbeat:
         self._seen: dict[str, list[tuple[float, int]]] = {name: [] for name in replicas}
         self._stops, self._ends = threading.Event(), threading.Event()
         self._faults: list[str] = []
+        self.stopped_s = 0.0
         self.catch_up_s: dict[str, float] = {}
 
     def __enter__(self) -> "Heartbeat":
@@ -111,9 +114,9 @@ class Heartbeat:
     ) -> None:
         self._stops.set()
         self._threads[0].join()
-        stopped = time.monotonic()
+        self.stopped_s = time.monotonic() - self._began
         if kind is None:
-            self._await_last(stopped)
+            self._await_last()
         self._ends.set()
         for thread in self._threads:
             thread.join()
@@ -135,14 +138,14 @@ class Heartbeat:
             found.append(Beat(round(committed, 4), round(max(0.0, at - committed), 4)))
         return found
 
-    def _await_last(self, stopped: float) -> None:
-        deadline = stopped + self._patience_s
+    def _await_last(self) -> None:
+        deadline = self._began + self.stopped_s + self._patience_s
         waiting = set(self._replicas)
         while waiting and time.monotonic() < deadline and not self._faults:
             for name in sorted(waiting):
                 at_s, number = self._seen[name][-1] if self._seen[name] else (0.0, 0)
                 if number >= len(self._committed):
-                    self.catch_up_s[name] = max(0.0, self._began + at_s - stopped)
+                    self.catch_up_s[name] = max(0.0, at_s - self.stopped_s)
                     waiting.discard(name)
             time.sleep(_LOOK_S)
         if waiting and not self._faults:

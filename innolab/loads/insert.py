@@ -277,20 +277,21 @@ def log_position(server: Server) -> int:
     return int(found[1])
 
 
-def leaf_pages(server: Server) -> int:
-    """Return the pages that hold the table's rows, whatever its index and its files reserve."""
+def leaf_pages(server: Server) -> dict[str, int]:
+    """Return the pages that hold rows by partition, whatever its index and its files reserve."""
     table = f"{sysbench.SCHEMA}.{TABLE}"
     server.query(f"ANALYZE TABLE {table}")
-    [(pages,)] = server.query(
-        "SELECT SUM(stat_value) FROM mysql.innodb_index_stats WHERE stat_name = 'n_leaf_pages' "
+    found = server.query(
+        "SELECT table_name, stat_value FROM mysql.innodb_index_stats "
+        "WHERE stat_name = 'n_leaf_pages' "
         f"AND database_name = '{sysbench.SCHEMA}' AND table_name LIKE '{TABLE}%'"
     )
-    return int(pages)
+    return {str(name).lower(): int(pages) for name, pages in found}
 
 
-def zlib_ratio(server: Server) -> float:
-    """Return the size of some rows' strings over what zlib makes of them, a page of 16 KiB each."""
+def zlib_bytes(server: Server) -> dict[str, int]:
+    """Return the size of some rows' strings, and what zlib makes of them, a page of 16 KiB each."""
     rows = server.query(f"SELECT EMAIL, NAME FROM {sysbench.SCHEMA}.{TABLE} LIMIT {_SAMPLED_ROWS}")
     text = "".join(f"{email}{name}" for email, name in rows).encode()
     pages = [text[at : at + _PAGE_BYTES] for at in range(0, len(text), _PAGE_BYTES)]
-    return len(text) / sum(len(zlib.compress(page)) for page in pages)
+    return {"text": len(text), "compressed": sum(len(zlib.compress(page)) for page in pages)}

@@ -1,7 +1,7 @@
 """A table that is filled segment by segment: opened or resumed, inserted into, looked at."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -170,17 +170,30 @@ def _segment(
 def physical(bench: Bench, server: Server, table: Table, rows: int) -> dict[str, float]:
     """Record the table's partitions as they became, and return how large it is."""
     insert.write_out(server)
-    files = insert.partitions(server)
-    bench.note(
-        "table",
-        {"format": table.form, "key_block_kib": table.key_block_kib, "partitions": files},
-    )
-    return {
-        "leaf_bytes_per_row": insert.leaf_pages(server) * table.page_bytes / rows,
-        "file_bytes_per_row": sum(one["file_bytes"] for one in files) / rows,
-        "allocated_bytes_per_row": sum(one["allocated_bytes"] for one in files) / rows,
-        "zlib_ratio": insert.zlib_ratio(server),
+    found = {
+        "format": table.form,
+        "key_block_kib": table.key_block_kib,
+        "partitions": insert.partitions(server),
+        "page_bytes": table.page_bytes,
+        "leaf_pages": insert.leaf_pages(server),
+        "zlib_bytes": insert.zlib_bytes(server),
     }
+    bench.note("table", found)
+    return sizes(found, rows)
+
+
+def sizes(table: Mapping[str, Any], rows: int) -> dict[str, float]:
+    """Return how large a table is, by what is recorded of it; an older record has not all of it."""
+    files = table["partitions"]
+    found = {
+        f"{n}_per_row": sum(one[n] for one in files) / rows
+        for n in ("file_bytes", "allocated_bytes")
+    }
+    if "leaf_pages" in table:
+        leaves, zlib = sum(table["leaf_pages"].values()), table["zlib_bytes"]
+        found["leaf_bytes_per_row"] = leaves * table["page_bytes"] / rows
+        found["zlib_ratio"] = zlib["text"] / zlib["compressed"]
+    return found
 
 
 def one_piece(evidence: Evidence) -> Finding:

@@ -1,11 +1,12 @@
 """Windows of a load on a source and its replicas: what they gave, how far replicas fell back."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from innolab.analysis.consistency import Bound, exactly
+from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.loads import heartbeat, oltp, split
 from innolab.loads.heartbeat import Beat, Heartbeat
 from innolab.loads.split import Split
@@ -19,15 +20,8 @@ from innolab.mysql.topology import Topology
 Run = Callable[[Split, int], Load]
 # What replicas may take to apply what a window wrote, and servers to write it to their data files.
 CATCH_UP_S, FLUSHED_WITHIN_S = 120.0, 60.0
-METRICS = {
-    "statements_per_s": "1/s",
-    "reads_per_s": "1/s",
-    "writes_per_s": "1/s",
-    "lag_s": "s",
-    "lag_growth": "s per s",
-    "transactions_behind": "transactions",
-    "catch_up_s": "s",
-}
+# Of both times of a beat.
+_ROUNDED_S = 2e-4
 
 
 def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Split:
@@ -86,11 +80,12 @@ def window(
     for name, of in beats.items():
         noted = [beat._asdict() for beat in of]
         bench.note_row("beats", {"replica": name, "within": within, "window_s": window_s,
+                                 "stopped_s": beating.stopped_s, "behind": behind[name],
                                  "beats": noted})  # fmt: skip
     return {
         **rates,
         **lags_of([heartbeat.lag(of, window_s) for of in beats.values()]),
-        "transactions_behind": behind,
+        "transactions_behind": max(behind.values()),
         "catch_up_s": max(beating.catch_up_s.values()),
     }
 
@@ -121,23 +116,51 @@ def _rates(statements: int, writes: int, seconds: float) -> dict[str, float]:
     }
 
 
-def evidence(run: Any, _series: Any) -> list[Bound]:
-    """Return the rates and lags of all windows of a run, by sysbench's counts and the beats."""
+def evidence(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of METRICS in all windows of a run, by sysbench's counts and the beats."""
     rates: dict[float, Counter[str]] = defaultdict(Counter)
-    lags: dict[float, list[heartbeat.Lag]] = defaultdict(list)
-    for row in run.conditions.get("loads", []):
+    followed: dict[float, list[dict[str, Any]]] = defaultdict(list)
+    for row in record.noted("loads"):
         found = _rates(row["statements"], row["writes"], row["seconds"])
         rates[row["within"]["write_share"]].update(found)
-    for row in run.conditions.get("beats", []):
-        beats = [Beat(**beat) for beat in row["beats"]]
-        lags[row["within"]["write_share"]].append(heartbeat.lag(beats, row["window_s"]))
-    metrics = {share: {**of, **lags_of(lags[share])} if lags[share] else of
-               for share, of in rates.items()}  # fmt: skip
-    return [
-        exactly({"write_share": share}, name, value)
-        for share, of in metrics.items()
-        for name, value in of.items()
-    ]
+    for row in record.noted("beats"):
+        followed[row["within"]["write_share"]].append(row)
+    for share, of in rates.items():
+        within = {"write_share": share}
+        yield from all_exactly(within, dict(of))
+        if share in followed:
+            yield from _of_beats(within, followed[share])
+
+
+def _of_beats(within: dict[str, float], replicas: list[dict[str, Any]]) -> Iterator[Bound]:
+    """Yield the bounds of how far replicas fell back, by the beats that each showed."""
+    beats = [[Beat(**beat) for beat in row["beats"]] for row in replicas]
+    lags = [heartbeat.lag(of, row["window_s"]) for of, row in zip(beats, replicas, strict=True)]
+    yield from all_exactly(within, lags_of(lags))
+    if all("stopped_s" in row for row in replicas):
+        late_s = [
+            max(0.0, of[-1].at_s + of[-1].lag_s - row["stopped_s"])
+            for of, row in zip(beats, replicas, strict=True)
+        ]
+        # The last beat is sent before they stop, at most as long as it takes to commit one.
+        slowest_s = max(of[-1].lag_s for of in beats)
+        yield Bound(within, "catch_up_s", max(late_s) - _ROUNDED_S, max(late_s) + _ROUNDED_S)
+        yield Bound(within, "catch_up_s", -math.inf, slowest_s + _ROUNDED_S)
+        yield exactly(within, "transactions_behind", max(row["behind"] for row in replicas))
+
+
+METRICS = metrics(
+    {
+        "statements_per_s": "1/s",
+        "reads_per_s": "1/s",
+        "writes_per_s": "1/s",
+        "lag_s": "s",
+        "lag_growth": "s per s",
+        "transactions_behind": "transactions",
+        "catch_up_s": "s",
+    },
+    evidence,
+)
 
 
 def note(bench: Bench, load: Split, done: Load, where: str = "") -> None:

@@ -5,6 +5,7 @@ one has ended, so what waits for a slow one is not counted (coordinated omission
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from innolab.base.errors import InnolabError
@@ -43,7 +44,8 @@ class Interval(NamedTuple):
 class Result(NamedTuple):
     """A whole run. Percentiles are of service times, in milliseconds, by their number.
 
-    `writes` are the statements that write among the queries.
+    `writes` are the statements that write among the queries; `histogram` has the upper end of each
+    bucket in milliseconds, and how many transactions took as long.
     """
 
     writes: int
@@ -54,6 +56,7 @@ class Result(NamedTuple):
     seconds: float
     percentiles_ms: dict[int, float]
     intervals: list[Interval]
+    histogram: list[tuple[float, int]]
 
     @property
     def tps(self) -> float:
@@ -80,6 +83,7 @@ def parse(text: str) -> Result:
         seconds=float(seconds[1]),
         percentiles_ms={p: percentile(buckets, p) for p in PERCENTILES},
         intervals=intervals(text),
+        histogram=buckets,
     )
 
 
@@ -115,7 +119,7 @@ def intervals(text: str) -> list[Interval]:
     ]
 
 
-def percentile(buckets: list[tuple[float, int]], percent: float) -> float:
+def percentile(buckets: Sequence[tuple[float, int]], percent: float) -> float:
     """Return the smallest bucket that holds a percentile, as sysbench itself computes it.
 
     >>> percentile([(1.0, 90), (2.0, 9), (3.0, 1)], 95)

@@ -1,16 +1,17 @@
 """Windows of a load on a limited device: warm up, limit, settle, measure until steady."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from innolab.analysis import steady_state, window_checks
+from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS
-from innolab.analysis.consistency import Bound, exactly
 from innolab.analysis.device_rates import Sample, device_rates
 from innolab.loads import sysbench
 from innolab.loads.sysbench import Workload
+from innolab.loads.sysbench_output import PERCENTILES, percentile
 from innolab.loads.trial import Bench
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server
@@ -147,50 +148,86 @@ def _long_enough(workload: Workload, times: Times, steps: Sequence[Mapping[str, 
 
 CHECKS = (*LOAD_CHECKS, "steady state", "transactions a window", "overrun", "redo come round",
           "redo log in cache", "cap in force")  # fmt: skip
-# The units of a window's metrics.
-METRICS = {
-    "tps": "1/s",
-    "p50_s": "s",
-    "p95_s": "s",
-    "p99_s": "s",
-    "pages_read_per_tx": "pages",
-    "pages_written_per_tx": "pages",
-    "redo_bytes_per_tx": "bytes",
-    "dirty_pages": "pages",
-    "checkpoint_age_bytes": "bytes",
-    "pool_pages": "pages",
-    "busy_share": "share of all processors",
-    "iowait_share": "share of all processors",
-    "generator_share": "share of all processors",
-    "steady": "1 where the window was, else 0",
-}
+# Shares of time are rounded to four places, on both sides.
+_ROUNDED = 1e-4
+# Buckets of sysbench's histogram are up to a tenth apart.
+_BUCKET = 1.1
 
 
-def evidence(run: Any, series: Any) -> list[Bound]:
-    """Return the metrics of all windows of a run as its series has them.
+def evidence(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of METRICS in all windows of a run.
 
-    A run of an older innolab does not say which samples are of a window: only the size of its pool
+    A run of innolab 0.1.0 does not say which samples are of a window: only the size of its pool
     can be read off the series.
     """
-    samples = {row["t_s"]: row for row in series.to_dict("records")}
-    loads = {str(load["within"]): load for load in run.conditions["loads"]}
-    found: list[Bound] = []
-    for window in run.conditions["steady"]:
+    loads = {str(load["within"]): load for load in record.noted("loads")}
+    for window in record.noted("steady"):
         within, lines = window["within"], loads[str(window["within"])]
-        pages = series["total_pages"]
-        found += [
-            Bound(within, "pool_pages", float(pages.min()), float(pages.max())),
-            exactly(within, "steady", float(window["reached"])),
-            exactly(within, "generator_share", lines["cpu_share"]),
-        ]
-        if not run.is_older:
-            before, after = samples[window["from_s"]], samples[window["to_s"]]
-            costs = _costs(before, after, lines["transactions"])
-            found += [exactly(within, metric, value) for metric, value in costs.items()]
-            counted = lines["selects_a_transaction"]
-            ends = [samples[window[name]] for name in ("rate_from_s", "rate_to_s")]
-            found.append(exactly(within, "tps", _tps(sysbench.transactions(ends, counted))))
-    return found
+        yield exactly(within, "steady", float(window["reached"]))
+        yield exactly(within, "generator_share", lines["cpu_share"])
+        yield from _percentiles(record, within, lines)
+        if record.run.is_older:
+            assert record.series is not None
+            pages = record.series["total_pages"]
+            yield Bound(within, "pool_pages", float(pages.min()), float(pages.max()))
+        else:
+            yield from _of_samples(record, window, lines)
+
+
+def _of_samples(
+    record: Record, window: Mapping[str, Any], lines: Mapping[str, Any]
+) -> Iterator[Bound]:
+    """Yield the bounds of what a window's metrics have of the series."""
+    within, samples = window["within"], record.samples
+    before, after = samples[window["from_s"]], samples[window["to_s"]]
+    yield from all_exactly(within, _costs(before, after, lines["transactions"]))
+    ends = [samples[window[name]] for name in ("rate_from_s", "rate_to_s")]
+    counted = sysbench.transactions(ends, lines["selects_a_transaction"])
+    yield exactly(within, "tps", _tps(counted))
+    for metric, share in _shares(ends).items():
+        yield Bound(within, metric, share - _ROUNDED, share + _ROUNDED)
+
+
+def _percentiles(
+    record: Record, within: Mapping[str, Any], lines: Mapping[str, Any]
+) -> Iterator[Bound]:
+    """Yield the bounds of percentiles: by sysbench's histogram, and by the mean.
+
+    Threads of a closed loop take threads x seconds together, so that is the sum of all latencies;
+    at most a share 1 - p of them is longer than the mean over 1 - p (Markov).
+    """
+    if record.run.is_older:
+        return
+    mean_s = lines["threads"] * lines["seconds"] / max(lines["transactions"], 1)
+    for percent in PERCENTILES:
+        most_s = _BUCKET * mean_s / (1 - percent / 100)
+        yield Bound(within, f"p{percent}_s", -math.inf, most_s)
+    if histogram := lines.get("histogram"):
+        if (counted := sum(count for _, count in histogram)) != lines["transactions"]:
+            raise ValueError(f"a histogram of {counted} of {lines['transactions']} transactions")
+        found = {f"p{p}_s": percentile(histogram, p) / 1000 for p in PERCENTILES}
+        yield from all_exactly(within, found)
+
+
+METRICS = metrics(
+    {
+        "tps": "1/s",
+        "p50_s": "s",
+        "p95_s": "s",
+        "p99_s": "s",
+        "pages_read_per_tx": "pages",
+        "pages_written_per_tx": "pages",
+        "redo_bytes_per_tx": "bytes",
+        "dirty_pages": "pages",
+        "checkpoint_age_bytes": "bytes",
+        "pool_pages": "pages",
+        "busy_share": "share of all processors",
+        "iowait_share": "share of all processors",
+        "generator_share": "share of all processors",
+        "steady": "1 where the window was, else 0",
+    },
+    evidence,
+)
 
 
 def learn(
@@ -265,6 +302,7 @@ def _window(
         "transactions": done,
         "seconds": load.result.seconds,
         "selects_a_transaction": workload.selects_a_transaction,
+        "histogram": load.result.histogram,
         "intervals": [interval._asdict() for interval in load.result.intervals],
         "errors": load.result.errors,
         "reconnects": load.result.reconnects,

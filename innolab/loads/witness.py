@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from innolab.analysis import acknowledged
-from innolab.analysis.acknowledged import BEGIN, Attempt, Event
+from innolab.analysis.acknowledged import BEGIN, STRIDE, Attempt, Event
 from innolab.base import children
 from innolab.base.errors import InnolabError
 from innolab.base.waiting import await_that
@@ -29,7 +29,6 @@ from innolab.mysql.server import Server
 TIMEOUT_S = 2
 # Before an address that nobody answers is tried again.
 _PAUSE_S = 0.05
-_STRIDE = 1_000_000
 # Until the first commits, where all servers are sound.
 _BEGUN_WITHIN_S = 20.0
 _USER, _SCHEMA = "witness", "innolab_seen"
@@ -62,10 +61,15 @@ class Witness:
     address, port : of whom it writes to
     log : its lines; what is wrong with itself stands beside it
     writers : how many connections write at a time
+
+    Attributes
+    ----------
+    rated : of the last `rate`: from when on, for how long, and how many commits it counted
     """
 
     def __init__(self, node: Host, address: str, port: int, log: Path, writers: int) -> None:
         self._node, self._log, self._writers = node, log, writers
+        self.rated: dict[str, float] = {}
         self._said = [address, str(port), _USER, _TABLE, str(log), str(writers)]
 
     def __enter__(self) -> "Witness":
@@ -103,7 +107,7 @@ class Witness:
             Where they cannot.
         """
         await_that(
-            lambda: len({one.id // _STRIDE for one in self._acknowledged()}) == self._writers,
+            lambda: len({one.id // STRIDE for one in self._acknowledged()}) == self._writers,
             _BEGUN_WITHIN_S,
             "Not every client could write",
         )
@@ -111,7 +115,9 @@ class Witness:
         time.sleep(seconds)
         # By their own times: reading a long log takes a while, in which more come.
         ended = (one.ended_s for one in self._acknowledged() if one.ended_s is not None)
-        return sum(began <= end < began + seconds for end in ended) / seconds
+        commits = sum(began <= end < began + seconds for end in ended)
+        self.rated = {"from_s": began, "seconds": seconds, "commits": commits}
+        return commits / seconds
 
     def _acknowledged(self) -> list[Attempt]:
         return [one for one in self.history() if one.end == "ok"]
@@ -128,7 +134,7 @@ class _Writer(threading.Thread):
     def __init__(self, address: str, port: int, user: str, table: str, log: int, place: int):
         super().__init__(daemon=True)
         self._to = {"host": address, "port": port, "user": user}
-        self._table, self._log, self._next = table, log, place * _STRIDE
+        self._table, self._log, self._next = table, log, place * STRIDE
 
     def run(self) -> None:
         """Write for ever."""

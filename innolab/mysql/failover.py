@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,15 +21,6 @@ _END_WITHIN_S, _DONE_WITHIN_S = 5.0, 60.0
 _HIGHEST = 200
 # By hand: until somebody acts.
 NOTICED_S = 1.0
-METRICS = {
-    "writable": "servers",
-    "holders": "servers",
-    "errant": "transactions",
-    "others_equal": "share of the faults after which the others are equal",
-    "old_equal": "share of the faults after which the old source can follow",
-}
-
-
 # Who gives the address to another server: a daemon on each server's node, a manager beside the
 # clients, or an operator.
 MovedBy = Literal["keepalived", "mha", "hand"]
@@ -196,11 +188,24 @@ class Left(NamedTuple):
         }
 
 
-def aftermath(raised: Topology, left: Left) -> dict[str, float]:
-    """Let all servers follow the last source, and return METRICS.
+class Aftermath(NamedTuple):
+    """What is so once all servers were to follow the last source, by their names.
+
+    Attributes
+    ----------
+    errant : the transactions that each has and the last source has not
+    equal : whether each other one came to have its rows
+    """
+
+    errant: dict[str, int]
+    equal: dict[str, bool]
+
+
+def aftermath(raised: Topology, left: Left) -> Aftermath:
+    """Let all servers follow the last source, and return what became of them.
 
     A server with transactions that the last source has not can never follow it, and has to be made
-    anew. Where the old source is the last one again, nothing is said of it.
+    again.
     """
     source, last = raised.servers[left.last], left.last
     # Where two nodes hold the address, whoever asks for it may be answered by either.
@@ -210,19 +215,32 @@ def aftermath(raised: Topology, left: Left) -> dict[str, float]:
         name: replication.count(replication.missing(source, replication.executed(one), ids))
         for name, one in raised.servers.items()
     }
-    same = {
+    equal = {
         name: not errant[name] and rejoined(source, server, address)
         for name, server in raised.servers.items()
         if name != last
     }
+    return Aftermath(errant, equal)
+
+
+def outcome(moved: Mapping[str, Any], source: str) -> dict[str, float]:
+    """Return what a move came to, by what a record says of it.
+
+    Where the old source is the last one again, nothing is said of it.
+
+    Parameters
+    ----------
+    moved : the facts of Left, and Aftermath
+    source : the name of the server that was the source at first
+    """
+    others = {name: same for name, same in moved["equal"].items() if name != source}
     found: dict[str, float] = {
-        "writable": len(left.writable),
-        "holders": len(left.holders),
-        "errant": max(errant.values()),
-        "others_equal": int(all(same[name] for name in raised.replicas if name != last)),
+        "writable": len(moved["writable"]),
+        "holders": len(moved["at_the_end"]),
+        "errant": max(moved["errant"].values()),
+        "others_equal": int(all(others.values())),
     }
-    old = raised.source_name
-    return found | ({"old_equal": int(same[old])} if old != last else {})
+    return found | ({"old_equal": int(moved["equal"][source])} if source in moved["equal"] else {})
 
 
 def rejoined(source: Server, other: Server, address: str = VIRTUAL) -> bool:

@@ -188,11 +188,12 @@ class Topology:
             names = ", ".join(behind)
             raise InnolabError(f"{names} did not come to what the source has in {limit_s:g} s.")
 
-    def transactions_behind(self) -> int:
-        """Return how many of the source's transactions the slowest replica has not applied."""
+    def transactions_behind(self) -> dict[str, int]:
+        """Return how many of the source's transactions each replica has not applied."""
         ids = replication.executed(self.source)
-        missing = (
-            replication.missing(self.source, ids, replication.executed(replica))
-            for replica in self.replicas.values()
-        )
-        return max(map(replication.count, missing), default=0)
+        return {
+            name: replication.count(
+                replication.missing(self.source, ids, replication.executed(replica))
+            )
+            for name, replica in self.replicas.items()
+        }

@@ -14,6 +14,8 @@ from innolab.base.errors import InnolabError
 from innolab.record.run import OLDER_SCHEMA, SCHEMA, Run
 
 FILE = "runs.jsonl"
+# Of a session whose runs keep evidence of every metric, so that none can be edited alone.
+EVIDENCE = 2
 _BEFORE = "before"
 
 
@@ -29,6 +31,7 @@ class SessionStart(BaseModel):
     plan_sha256, claims_sha256 : what was planned and claimed by then
     trials, blocks : how many the plan has; a report that was cut short cannot hide it
     innolab : which innolab measures
+    evidence : by which rules its runs keep what bounds their metrics; 1 by an older innolab
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,6 +42,7 @@ class SessionStart(BaseModel):
     trials: int
     blocks: int
     innolab: dict[str, Any]
+    evidence: int = 1
 
 
 class Entry(NamedTuple):

@@ -13,16 +13,17 @@ from innolab.hosts.base import Host
 PERIOD_S = 1.0
 COUNTERS = frozenset(
     {
-        "mysqld_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes", "host_total_s", "host_busy_s",
-        "host_iowait_s", "host_steal_s", "transactions", "selects", "pages_read", "pages_written",
-        "redo_bytes", "fsyncs", "rows", "device_reads", "device_read_bytes", "device_writes",
+        "mysqld_cpu_s", "mysqld_kernel_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes",
+        "host_total_s", "host_busy_s", "host_iowait_s", "host_steal_s", "transactions", "selects",
+        "pages_read", "pages_written", "redo_bytes", "fsyncs", "rows", "device_reads",
+        "device_read_bytes", "device_writes",
         "device_written_bytes",
     }
 )  # fmt: skip
 
 
 class Sampler:
-    """Samples a process and its host at a steady pace between entering and leaving.
+    """Samples a process and its host at a steady pace between entering and leaving, or when asked.
 
     Counters are cumulative since the first sample; a reader takes differences. One sample reads
     five small files of /proc, which costs well under a millisecond; `probe` may add more columns
@@ -51,6 +52,7 @@ class Sampler:
         self._period_s = period_s
         self._probe = probe
         self._stop = threading.Event()
+        self._began = time.monotonic()
         self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
         self.rows: list[dict[str, float]] = []
 
@@ -63,7 +65,6 @@ class Sampler:
         return [row for row in list(self.rows) if from_s <= row["t_s"] <= to_s]
 
     def __enter__(self) -> "Sampler":
-        self._began = time.monotonic()
         self._thread.start()
         return self
 
@@ -95,6 +96,7 @@ class Sampler:
             row: dict[str, float] = {
                 "t_s": self.now_s(),
                 "mysqld_cpu_s": process.cpu_s,
+                "mysqld_kernel_cpu_s": process.kernel_cpu_s,
                 "mysqld_read_bytes": process.read_bytes,
                 "mysqld_written_bytes": process.written_bytes,
                 "host_total_s": whole.total_s,

@@ -36,12 +36,12 @@ def agreement(study: Study, runs: RunSet, verdicts: Sequence[Verdict]) -> Table:
                 by_claim[verdict.claim],
                 _of(runs, member, verdict.server),
                 study.published(),
-                study.metrics,
+                study.units,
             )
             for member, letter in letters.items()
         ]
         found = pooled.together(
-            by_claim[verdict.claim], verdict.server, parts, study.published(), study.metrics
+            by_claim[verdict.claim], verdict.server, parts, study.published(), study.units
         )
         rows.append(_row(found))
     return Table(rows)

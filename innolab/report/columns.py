@@ -55,10 +55,10 @@ def data_package(
 
 def _meaning(name: str, before: str | None, study: Study, factors: set[str]) -> dict[str, str]:
     if name in study.metrics:
-        return {"description": "a metric of the study", "unit": study.metrics[name]}
+        return {"description": "a metric of the study", "unit": study.units[name]}
     if name in _ENDS and before:
         of = f"the {_ENDS[name]} end of the 95 % interval of {before}"
-        unit = study.metrics.get(before)
+        unit = study.units.get(before)
         return {"description": of, **({"unit": unit} if unit else {})}
     if name in _KNOWN:
         return {"description": _KNOWN[name]}

@@ -2,16 +2,21 @@
 
 import functools
 import hashlib
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from innolab import studies
 from innolab.analysis import consistency
+from innolab.analysis.bounds import Record
 from innolab.mysql.builds import TOOLS
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import VARIABLES_DIGITS, RunSet
+from innolab.studies.study import Study
 
+_OLDER = "An older innolab measured it, which did not keep what bounds them"
 # Two days at ten samples a second, as 400 MB in memory.
 _MOST_VALUES = 50_000_000
 
@@ -66,22 +71,52 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:VARIABLES_DIGITS]
 
 
-def series_faults(study_name: str, report: Path) -> list[str]:
-    """Return what of a report's series cannot be, and metrics that do not follow from them."""
+class Followed(NamedTuple):
+    """What a report's records say of its metrics: faults, and what a reader should know."""
+
+    faults: list[str]
+    notes: list[str]
+
+
+def metrics(study_name: str, report: Path) -> Followed:
+    """Return what of a report's series cannot be, and metrics that do not follow from its records.
+
+    That nothing bounds a metric is a fault of a run whose session kept evidence, and else a note.
+    """
     import pandas as pd
 
     study = studies.find(study_name)
+    faults: list[str] = []
+    unbound: dict[str, set[str]] = {}
 
-    def follow(run: Run) -> list[str]:
-        frame = pd.read_parquet(report / str(run.series))
-        return consistency.metrics(run, frame, lambda: study.evidence(run, frame))
+    def follow(run: Run, evidence: int) -> list[str]:
+        series = pd.read_parquet(report / run.series) if run.series else None
+        found = consistency.metrics(Record(run, series, set(study.within)), study.metrics)
+        lost = [metric for metric, why in found.unbound.items() if not why]
+        is_newer = evidence >= runlog.EVIDENCE
+        for metric, why in found.unbound.items():
+            if why or not is_newer:
+                unbound.setdefault(why or _OLDER, set()).add(metric)
+        return found.faults + [
+            f"{runlog.FILE}: trial {run.trial}: nothing in its record bounds its {metric}, and its "
+            "session kept evidence of all metrics"
+            for metric in lost
+            if is_newer
+        ]
 
+    entries, _ = RunLog(report / runlog.FILE, study.upgrade).entries()
+    for session, runs in runlog.by_session(entries):
+        evidence = session.evidence if session else 1
+        for run in (run for run in runs if run.status == "complete"):
+            check = functools.partial(follow, run, evidence)
+            faults += consistency.guarded(check, f"trial {run.trial} of {runlog.FILE}")
+    return Followed(faults, unbound_notes(unbound, study))
+
+
+def unbound_notes(unbound: Mapping[str, Collection[str]], study: Study) -> list[str]:
+    """Return which metrics of a report nothing bounds, by the reasons, each as a sentence."""
     return [
-        fault
-        for run in RunLog(report / runlog.FILE, study.upgrade).load()[0]
-        # A series that is missing is found by `faults`.
-        if run.status == "complete" and run.series
-        for fault in consistency.guarded(
-            functools.partial(follow, run), f"{run.series} of {runlog.FILE}"
-        )
+        "Not bound in this report, so that edited values would not be found: "
+        f"{', '.join(name for name in study.metrics if name in names)}. {why}."
+        for why, names in unbound.items()
     ]

@@ -182,7 +182,7 @@ def _apart(study: Study, first: Member, other: Member) -> list[apart.Difference]
 
 
 def _claims(study: Study, members: Sequence[Member]) -> list[PooledClaim]:
-    figures, units = study.published(), study.metrics
+    figures, units = study.published(), study.units
     servers = list(dict.fromkeys(build for member in members for build in member.plan.builds))
     verdicts = [
         {(v["claim"], v["server"]): v for v in render.read_verdicts(member.folder)}

@@ -97,7 +97,7 @@ def _claim(found: Pool, rows: list[PooledClaim], folder: Path) -> dict[str, Any]
         "id": claim.id,
         "anchor": _anchor(rows[0]),
         "says": claim.says,
-        "figure": _shown(forests.draw(rows, found.study.metrics, folder)),
+        "figure": _shown(forests.draw(rows, found.study.units, folder)),
         "rows": [_row(row) | {"parts": [_part(row, part) for part in row.parts]} for row in rows],
     }
 

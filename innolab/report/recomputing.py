@@ -1,7 +1,7 @@
 """Compute a report's derived parts again in a process of its own: `python -m` with a folder.
 
-The parts are `page`, made in a folder that holds a copy of the records, and `series`, read where
-they are. Prints the faults as JSON.
+The parts are `page`, made in a folder that holds a copy of the records, and `metrics`, read where
+they are. Prints faults and notes as JSON.
 """
 
 import json
@@ -11,19 +11,20 @@ from pathlib import Path
 from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.report import companions, recompute
+from innolab.report.companions import Followed
 from innolab.studies import rules
 
 
-def _page(study: str, folder: Path) -> list[str]:
+def _page(study: str, folder: Path) -> Followed:
     try:
         recompute.recompute(rules.with_papers(studies.find(study), folder), folder)
     except InnolabError as error:
-        return [str(error)]
-    return []
+        return Followed([str(error)], [])
+    return Followed([], [])
 
 
 def _main(part: str, study: str, folder: str) -> None:
-    compute = {"page": _page, "series": companions.series_faults}[part]
+    compute = {"page": _page, "metrics": companions.metrics}[part]
     print(json.dumps(compute(study, Path(folder))))
 
 

@@ -102,4 +102,4 @@ def faults(study: Study, folder: Path) -> list[str]:
     found += records.of_session(entries, body)
     found += records.of_plan(study, rules.of(study, plan, runs), plan, entries, runs, body)
     found += companions.faults(runs, folder)
-    return found or companions.series_faults(study.name, folder)
+    return found or companions.metrics(study.name, folder).faults

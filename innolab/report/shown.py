@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innolab.analysis import stats
+from innolab.analysis.bounds import Metric, Unbounded
 from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict
@@ -14,7 +15,7 @@ from innolab.base import language
 from innolab.base.language import text
 from innolab.base.units import number
 from innolab.record.run import Run, arm_text
-from innolab.record.runlog import SessionStart
+from innolab.record.runlog import EVIDENCE, SessionStart
 from innolab.record.runs import RunSet
 
 if TYPE_CHECKING:
@@ -304,10 +305,26 @@ def registration(
     return Registration(f"{says}; changed since", changed)
 
 
-def controls(found: Found) -> Table:
-    """Return what the controls of a report found, those that failed first."""
+def controls(found: Found, unbound: Sequence[str] = ()) -> Table:
+    """Return what the controls of a report found, those that failed first, and what has none."""
     failed = [{"result": "failed", "says": control.says} for control in found.failed]
-    return Table([*failed, *({"result": "noted", "says": note} for note in found.notes)])
+    notes = [*found.notes, *unbound]
+    return Table([*failed, *({"result": "noted", "says": note} for note in notes)])
+
+
+def unbound(metrics: Mapping[str, Metric], sessions: Sequence[SessionStart | None]) -> list[str]:
+    """Return of which metrics edited values would not be found, as far as sessions say that."""
+    found = [
+        f"Nothing in a record bounds {name}: {metric.evidence.reason}."
+        for name, metric in metrics.items()
+        if isinstance(metric.evidence, Unbounded)
+    ]
+    if any(session is None or session.evidence < EVIDENCE for session in sessions):
+        found.append(
+            "An older innolab measured it, which did not keep what bounds each metric: innolab "
+            "verify lists those of which edited values would not be found."
+        )
+    return found
 
 
 def warnings(

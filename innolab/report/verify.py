@@ -110,15 +110,17 @@ def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
     if found.faults:
         return
     # Series take some seconds of a second core, while the page is computed again on the first.
-    series = Child(_WORKER, "series", study.name, str(report))
+    metrics = Child(_WORKER, "metrics", study.name, str(report))
     try:
         found.faults += _verdicts(report, study, plan, runs)
         found.notes += _todays(today, study, kept, plan, runs)
         if found.page != "left out":
             _page(report, body, study, found)
-        found.faults += _ended(series, "series")
+        faults, notes = _ended(metrics, "metrics")
+        found.faults += faults
+        found.notes += notes
     finally:
-        series.end()
+        metrics.end()
 
 
 def _records(
@@ -218,7 +220,7 @@ def _page(report: Path, body: dict[str, Any], study: Study, found: Findings) -> 
         made.mkdir()
         folders.copy_recorded(report, made)
         rules.keep(study, made)
-        faults = _ended(Child(_WORKER, "page", study.name, str(made)), render.NOTEBOOK_FILE)
+        faults, _ = _ended(Child(_WORKER, "page", study.name, str(made)), render.NOTEBOOK_FILE)
         faults = faults or _differences(report, made, study)
         found.faults += faults
         if faults and (diff := _cells_diff(report, made)):
@@ -228,12 +230,13 @@ def _page(report: Path, body: dict[str, Any], study: Study, found: Findings) -> 
             found.notes += ["How the notebook differs:", *diff]
 
 
-def _ended(child: Child, what: str) -> list[str]:
-    """Return the faults that a process found, or that it could not do its work."""
+def _ended(child: Child, what: str) -> tuple[list[str], list[str]]:
+    """Return the faults and notes of a process, or that it could not do its work."""
     try:
-        return list(child.result())
+        faults, notes = child.result()
     except InnolabError as error:
-        return [f"{what}: it cannot be computed again: {error}"]
+        return [f"{what}: they cannot be computed again: {error}"], []
+    return faults, notes
 
 
 def _differences(report: Path, made: Path, study: Study) -> list[str]:

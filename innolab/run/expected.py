@@ -162,7 +162,7 @@ def expected(
     arms = {build: [vars(arm) for arm in study.arms_of(chosen, build)] for build in chosen.builds}
     figures = study.published()
     rows = [
-        _row(claim, build, looks, published_value(figures, claim), study.metrics, earlier)
+        _row(claim, build, looks, published_value(figures, claim), study.units, earlier)
         for claim in measured
         for build in chosen.builds
         if claim.arms_among(arms[build])

@@ -184,6 +184,7 @@ def _start(study: Study, parameters: Parameters, chosen: Plan) -> SessionStart:
         trials=len(study.planned(chosen)),
         blocks=(chosen.blocks or study.looks(parameters)).last,
         innolab=own_facts(),
+        evidence=runlog.EVIDENCE,
     )
 
 

@@ -16,6 +16,8 @@ READS_DEPTH, WRITES_DEPTH = 64, 32
 BIN_S = 0.5
 # How long from its first write what a burst does to reads is judged. Fixed before any run.
 JUDGED_S = 2.0
+# Of fio: reads a second, and their latencies; the latencies of writes. A line for each BIN_S.
+LOGS = ("of_iops.1.log", "of_clat.1.log", "of_clat.2.log")
 
 
 class Bin(NamedTuple):
@@ -61,8 +63,8 @@ def argv(
 
 def measure(
     file: Path, cgroup: Path | None, size_bytes: int, logs: Path, times: tuple[int, int]
-) -> Line:
-    """Return the time line of reads with a burst in it.
+) -> dict[str, str]:
+    """Return the logs of reads with a burst of writes in them, as `line_of` takes them.
 
     Parameters
     ----------
@@ -79,8 +81,7 @@ def measure(
     done = HERE.run([*machine.within(cgroup), *HERE.unprivileged(), *words])
     if done.status:
         raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
-    texts = {path.name: path.read_text() for path in logs.glob("of_*.log")}
-    return line_of(texts, float(before_s))
+    return {name: (logs / name).read_text() for name in LOGS if (logs / name).exists()}
 
 
 def line_of(logs: Mapping[str, str], burst_at_s: float) -> Line:

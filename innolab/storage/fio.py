@@ -56,10 +56,15 @@ def _job(name: str, load: Load) -> list[str]:
     return [*words, *mix, *(["--fsync=1"] if load.synced else [])]
 
 
-def parse(text: str, loads: Mapping[str, Load]) -> dict[str, Outcome]:
-    """Return what each load got, both directions together, from fio's JSON.
+Job = dict[str, dict[str, Any]]
+# What is kept of fio's answer: all that outcomes are made of, and what these follow from.
+_KEPT = ("iops", "total_ios", "runtime")
+_KEPT_OF_LATENCIES = ("min", "max", "mean", "N")
+_PERCENTILES = ("50.000000", "90.000000", "99.000000", "99.900000")
 
-    Latencies are those of reads, where there are any.
+
+def kept(text: str, loads: Mapping[str, Load]) -> dict[str, Job]:
+    """Return of fio's JSON what a record keeps of each load, by direction.
 
     Raises
     ------
@@ -68,15 +73,36 @@ def parse(text: str, loads: Mapping[str, Load]) -> dict[str, Outcome]:
     """
     try:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
-        return {name: _outcome(jobs[name]) for name in loads}
+        return {name: _kept(jobs[name]) for name in loads}
     except (ValueError, KeyError):
         raise InnolabError(f"fio gave no result. It said: {text.strip()[:300]}") from None
 
 
-def _outcome(job: Mapping[str, Any]) -> Outcome:
+def _kept(job: Mapping[str, Any]) -> Job:
+    return {
+        name: {
+            **{key: job[name][key] for key in _KEPT},
+            "clat_ns": {
+                **{key: job[name]["clat_ns"][key] for key in _KEPT_OF_LATENCIES},
+                "percentile": {
+                    percent: ns
+                    for percent, ns in job[name]["clat_ns"].get("percentile", {}).items()
+                    if percent in _PERCENTILES
+                },
+            },
+        }
+        for name in ("read", "write")
+    }
+
+
+def outcome(job: Job) -> Outcome:
+    """Return what a load got, both directions together, from what is kept of fio's answer.
+
+    Latencies are those of reads, where there are any.
+    """
     reads, writes = job["read"], job["write"]
     latencies = (reads if reads["iops"] else writes)["clat_ns"]
-    percentiles = latencies.get("percentile", {})
+    percentiles = latencies["percentile"]
     return Outcome(
         per_s=float(reads["iops"] + writes["iops"]),
         operations=int(reads["total_ios"] + writes["total_ios"]),
@@ -119,11 +145,25 @@ def measure(
     InnolabError
         Where fio fails.
     """
+    jobs = run(host, file, cgroup, loads, duration_s, ramp_s, size_bytes)
+    return {name: outcome(job) for name, job in jobs.items()}
+
+
+def run(
+    host: Host,
+    file: Path,
+    cgroup: Path | None,
+    loads: Mapping[str, Load],
+    duration_s: float,
+    ramp_s: float = 0.0,
+    size_bytes: int = FILE_BYTES,
+) -> dict[str, Job]:
+    """Return what is kept of fio's answer for each load; parameters and errors as of `measure`."""
     words = argv(host.tool("fio"), file, size_bytes, loads, duration_s, ramp_s)
     done = host.run([*machine.within(cgroup), *host.unprivileged(), *words])
     if done.status:
         raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
-    return parse(done.stdout, loads)
+    return kept(done.stdout, loads)
 
 
 def calibrate(

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from innolab.analysis import verdicts
+from innolab.analysis.bounds import Metric
 from innolab.analysis.checks import CHECKS, Bounds, judge
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
-from innolab.analysis.consistency import Asked, Bound
+from innolab.analysis.consistency import Asked
 from innolab.analysis.doubts import Doubt
 from innolab.analysis.evidence import Check, Evidence
 from innolab.analysis.published import Published, published_of
@@ -109,7 +110,8 @@ class Study:
         combinations, in the order of the factors
     keep : takes parameters and an arm and returns whether it is measured
     within : the within-factors and their levels, as far as these are fixed
-    metrics : the unit of each metric that an observation may have
+    metrics : the unit of each metric that an observation may have, and what else in a run's record
+        bounds it, or why nothing can
     blocks : the first and the last number of blocks after which claims are judged
     control : the levels of the arm that is measured twice in each block, on every server; the first
         arm where there is none with these levels
@@ -124,8 +126,6 @@ class Study:
     needed_variables : server variables without which the study makes no sense
     known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
         been asked for: today's, and those of reports that are there
-    evidence : takes a run and its series, and returns the metrics that the rest of the record
-        bounds
     doubts : what may make an estimate doubtful, beside its interval
     compared : the metrics that two reports are compared by, with the within-factors of each
     main : the within-factors of the rows that a notebook begins with
@@ -152,7 +152,7 @@ class Study:
     question: str
     parameters: type[Parameters]
     factors: Callable[[Any], Mapping[str, Levels]]
-    metrics: Mapping[str, str]
+    metrics: Mapping[str, Metric]
     blocks: ByEffort[Blocks]
     dataset: Callable[[Any], Recipe]
     settings: Callable[[Any, Arm, Facts], dict[str, Any]]
@@ -166,7 +166,6 @@ class Study:
     bounds: Bounds = field(default_factory=dict)
     needed_variables: Collection[str] = ()
     known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
-    evidence: Callable[[Any, Any], list[Bound]] = lambda _run, _series: []
     doubts: Sequence[Doubt] = ()
     compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     main: Sequence[str] = ()
@@ -198,8 +197,15 @@ class Study:
         ValueError
             Says what is wrong and what is allowed.
         """
-        if without := [name for name, unit in self.metrics.items() if not unit]:
-            raise ValueError(f"the metric {without[0]} has no unit; give it one, as in 's' or '1'")
+        for name, metric in self.metrics.items():
+            if not (isinstance(metric, Metric) and metric.evidence):
+                raise ValueError(
+                    f"the metric {name} does not say what else in a run's record bounds it; "
+                    "declare Metric(unit, [evidence]) or, if nothing can, "
+                    "Metric(unit, Unbounded(reason))"
+                )
+            if not metric.unit:
+                raise ValueError(f"the metric {name} has no unit; give it one, as in 's' or '1'")
         known = {**CHECKS, **self.own_checks}
         if unknown := [name for name in self.checks if name not in known]:
             raise ValueError(f"there is no check '{unknown[0]}'; there are: {', '.join(known)}")
@@ -212,6 +218,11 @@ class Study:
                 )
         if double := names & self.metrics.keys():
             raise ValueError(f"'{min(double)}' is both a factor and a metric")
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Return the unit of each metric."""
+        return {name: metric.unit for name, metric in self.metrics.items()}
 
     def check(self, given: Mapping[str, Any]) -> Any:
         """Return the study's typed parameters.
@@ -414,7 +425,7 @@ class Study:
             runs,
             chosen.builds,
             declared=self.variables,
-            units=self.metrics,
+            units=self.units,
             doubts=self.doubts,
             unavailable=chosen.unavailable,
             missing_devices=chosen.missing_devices,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from innolab.analysis.checks import USUAL
-from innolab.loads import oltp, sql
+from innolab.loads import oltp, passes
 from innolab.loads.sysbench import TABLE
 from innolab.loads.trial import Bench
 from innolab.record.plan import Blocks
@@ -43,13 +43,8 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     with bench.cold_server(settings(bench.parameters, arm, bench.dataset_facts)) as server:
         for cache in ("cold", "warm"):
             with bench.clock.stage("measured passes"):
-                _, cost = sql.timed(server, asked)
-            yield {
-                "cache": cache,
-                "seconds": cost.seconds,
-                "cpu_s": cost.cpu_s,
-                "pages_read": cost.pages_read,
-            }
+                _, cost = passes.timed(bench, server, asked, within={"cache": cache})
+            yield {"cache": cache, **cost.metrics()}
 
 
 STUDY = Study(
@@ -64,7 +59,7 @@ STUDY = Study(
     keep=lambda _, arm: arm.path != "scan" or arm.share == 0.9,
     within={"cache": ["cold", "warm"]},
     main=("cache",),
-    metrics={"seconds": "s", "cpu_s": "s", "pages_read": "pages"},
+    metrics=passes.METRICS,
     compared={"seconds": ("cache",)},
     blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 10)),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),

@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from innolab.analysis import checks
+from innolab.analysis.bounds import Bound, Metric, Record, exactly
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
-from innolab.loads import oltp, sql
+from innolab.loads import oltp, passes
 from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe
 from innolab.record.plan import Blocks
@@ -101,12 +102,19 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
         bench.note("query_plan", {"path": arm.path, **server.explain(statement)})
         for cache in ("cold", "warm"):
             with bench.clock.stage("measured passes"):
-                [(_, counted)], cost = sql.timed(server, statement)
+                within = {"cache": cache}
+                [(_, counted)], cost = passes.timed(bench, server, statement, within=within)
             if not 0.8 * arm.share * rows <= counted <= 1.2 * arm.share * rows:
                 raise InnolabError(f"The statement read {counted:,} rows of {rows:,}.")
-            values = cost._asdict()
-            del values["pages_read_by_instance"]
-            yield {"cache": cache, "rows": counted, **values}
+            yield {"cache": cache, "rows": counted, **cost.metrics()}
+
+
+def counted_rows(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of the rows that a statement counts, which its keys decide."""
+    factors, rows = record.run.factors, record.run.conditions["dataset"]["rows"]
+    counted = table.counted(str(factors["path"]), float(factors["share"]), rows)
+    for within, _ in record.rows("rows"):
+        yield exactly(within, "rows", counted)
 
 
 def query_plan(evidence: Evidence) -> Finding:
@@ -150,8 +158,7 @@ STUDY = Study(
     control={"path": "scan", "layout": "as loaded", "pool_ratio": POOLS["quarter"]},
     within={"cache": ["cold", "warm"]},
     main=("cache",),
-    metrics={"seconds": "s", "rows": "rows", "cpu_s": "s", "kernel_cpu_s": "s",
-             "read_bytes": "bytes", "pages_read": "pages"},
+    metrics={**passes.METRICS, "rows": Metric("rows", [counted_rows])},
     compared={"seconds": ("cache",)},
     blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(5, 12)),
     dataset=dataset,

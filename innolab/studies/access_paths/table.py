@@ -1,6 +1,8 @@
 """The table: one index that follows the primary key, and one that does not; and the ways to it."""
 
+import zlib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,6 +98,8 @@ class Way(NamedTuple):
     mrr: bool = False
 
 
+# The paths that read all rows, without a condition.
+_ALL = ("scan", "covering")
 PATHS = {
     "scan": Way("PRIMARY", "ALL", ""),
     "covering": Way("near", "index", "Using index"),
@@ -113,12 +117,30 @@ def statement(path: str, share: float, rows: int) -> str:
     """
     index = PATHS[path].key
     column = "near_k" if path == "covering" else "val"
-    key, end = (
-        ("id", int(rows * share) + 1) if index == "PRIMARY" else (f"{index}_k", share * _KEYS)
-    )
-    # A bound above all values is no condition to the server, which then scans.
-    where = "" if path in ("scan", "covering") else f" WHERE {key} < {min(int(end), _KEYS - 1)}"
+    key = "id" if index == "PRIMARY" else f"{index}_k"
+    where = "" if path in _ALL else f" WHERE {key} < {_end(path, share, rows)}"
     return f"SELECT SUM({column}), COUNT(*) FROM innolab.paths FORCE INDEX ({index}){where}"
+
+
+def _end(path: str, share: float, rows: int) -> int:
+    """Return the key below which rows are read."""
+    if PATHS[path].key == "PRIMARY":
+        return int(rows * share) + 1
+    # A bound above all values is no condition to the server, which then scans.
+    return min(int(share * _KEYS), _KEYS - 1)
+
+
+@cache
+def counted(path: str, share: float, rows: int) -> int:
+    """Return how many rows a statement reads, by the keys that rows were loaded with."""
+    end = _end(path, share, rows)
+    if path in _ALL:
+        return rows
+    if PATHS[path].key == "PRIMARY":
+        return end - 1
+    if PATHS[path].key == "near":
+        return min(rows, -(-end // (_KEYS // rows)))
+    return sum(zlib.crc32(b"%d" % number) < end for number in range(1, rows + 1))
 
 
 def choose(server: Server, path: str) -> None:

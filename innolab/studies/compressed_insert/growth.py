@@ -35,7 +35,7 @@ _GAUGES = ("dirty_pages", "checkpoint_age_bytes")
 Bins = dict[str, list[float]]
 
 
-METRICS = {
+UNITS = {
     **dict.fromkeys(["per_s"], "rows/s"),
     **dict.fromkeys(["read_bytes_per_s", "written_bytes_per_s"], "bytes/s"),
     **dict.fromkeys(["reads_per_s", "writes_per_s", "operations_per_s"], "1/s"),

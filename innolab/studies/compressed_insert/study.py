@@ -1,16 +1,17 @@
 """Does a compressed table continue inserting where a plain one outgrows memory? (S1, study C)."""
 
 import contextlib
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from innolab.analysis.bounds import Bound, Metric, Record, Unbounded, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS, USUAL
-from innolab.analysis.consistency import Bound, exactly
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.loads import insert, inserting, oltp, sysbench
 from innolab.loads.insert import Load, Table
@@ -244,14 +245,8 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
         found = inserting.physical(bench, server, table, sum(sizes))
     *rows, whole = growth.measured(done, edges_mrows(parameters), parameters.rows_per_mrow)
     yield from rows
-    # The data over the pool where the curve falls, by the bytes that rows take in the end.
-    knee_rows = whole["knee_mrows"] * parameters.rows_per_mrow
-    knee_data = knee_rows * found["leaf_bytes_per_row"]
-    yield {
-        **whole,
-        **found,
-        "knee_data_ratio": knee_data / (POOLS[arm.pool] * parameters.knee_bytes),
-    }
+    knee = _knee_data_ratio({**whole, **found}, parameters.rows_per_mrow, arm.pool)
+    yield {**whole, **found, "knee_data_ratio": knee}
 
 
 def row_format(evidence: Evidence) -> Finding:
@@ -263,33 +258,61 @@ def row_format(evidence: Evidence) -> Finding:
     return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
 
 
-def evidence(run: Any, series: Any) -> list[Bound]:
-    """Return the metrics that follow from the table's files, and those that the series gives.
+def _of_table(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of sizes, by the table's files and pages."""
+    table, rows = record.run.conditions["table"], _rows(record)
+    for metric, value in inserting.sizes(table, rows).items():
+        yield exactly({}, metric, value)
+    files = sum(one["file_bytes"] for one in table["partitions"])
+    yield Bound({}, "leaf_bytes_per_row", -math.inf, files / rows)
 
-    A run that was resumed has the series of its last session alone, and one of an older innolab
-    does not say which samples are of a segment.
-    """
-    segments, table = run.conditions["segments"], run.conditions["table"]["partitions"]
-    rows = sum(one["rows"] for one in segments)
-    found = [
-        exactly({}, f"{name}_per_row", sum(one[name] for one in table) / rows)
-        for name in ("file_bytes", "allocated_bytes")
-    ]
-    if run.conditions["pieces"]["resumed_at_rows"] or run.is_older:
-        return found
+
+def _of_segments(record: Record) -> Iterator[Bound | Unbounded]:
+    """Yield the bounds of what a trial gave and cost, by its series and its segments."""
+    if record.run.conditions["pieces"]["resumed_at_rows"]:
+        yield Unbounded("A trial was resumed, and has the series of its last session alone")
+        return
+    if record.run.is_older:
+        return
+    segments = record.run.conditions["segments"]
     samples = [
-        series[series["t_s"].between(one["from_s"], one["to_s"])].to_dict("records")
-        for one in segments
+        [one for at_s, one in record.samples.items() if row["from_s"] <= at_s <= row["to_s"]]
+        for row in segments
     ]
-    bins = sum("mrows" in row for row in run.observations)
+    bins = sum("mrows" in row for row in record.run.observations)
     edges = range(0, growth.BIN_MROWS * bins + 1, growth.BIN_MROWS)
-    done = Checkpoint(rows=rows, segments=segments, samples=samples)
-    return found + [
-        exactly({name: row[name] for name in ("span", "mrows") if name in row}, metric, value)
-        for row in growth.measured(done, edges, rows / edges[-1])
-        for metric, value in row.items()
-        if metric not in ("span", "mrows")
-    ]
+    done = Checkpoint(rows=_rows(record), segments=segments, samples=samples)
+    for row in growth.measured(done, edges, done.rows / edges[-1]):
+        within = record.levels(row)
+        yield from all_exactly(within, {k: v for k, v in row.items() if k not in within})
+
+
+def _knee_data(record: Record) -> Iterator[Bound]:
+    """Yield the bound of the data at the knee, by the knee and the size of a row."""
+    bins = sum("mrows" in row for row in record.run.observations)
+    of_original = _rows(record) / (growth.BIN_MROWS * bins)
+    for within, row in record.rows("knee_data_ratio", "knee_mrows", "leaf_bytes_per_row"):
+        at = _knee_data_ratio(row, of_original, str(record.run.factors["pool"]))
+        yield exactly(within, "knee_data_ratio", at)
+
+
+def _knee_data_ratio(whole: Mapping[str, float], rows_per_mrow: float, pool: str) -> float:
+    """Return the data over the pool where the curve falls, by the bytes of a row in the end."""
+    knee_data = whole["knee_mrows"] * rows_per_mrow * whole["leaf_bytes_per_row"]
+    return knee_data / (POOLS[pool] * KNEE_MROWS * rows_per_mrow * ROW_BYTES)
+
+
+def _rows(record: Record) -> int:
+    return sum(one["rows"] for one in record.run.conditions["segments"])
+
+
+_SIZES = ("leaf_bytes_per_row", "file_bytes_per_row", "allocated_bytes_per_row", "zlib_ratio")
+METRICS = {
+    **metrics({name: unit for name, unit in growth.UNITS.items() if name not in _SIZES},
+              _of_segments),
+    **metrics({name: growth.UNITS[name] for name in _SIZES}, _of_table),
+    "knee_data_ratio": Metric(growth.UNITS["knee_data_ratio"], [_knee_data]),
+}  # fmt: skip
 
 
 STUDY = Study(
@@ -305,7 +328,7 @@ STUDY = Study(
     keep=keep,
     within={"span": list(growth.SPANS_MROWS), "mrows": []},
     main=("mrows",),
-    metrics=growth.METRICS,
+    metrics=METRICS,
     compared={"per_s": ("span",), "all_per_s": ()},
     # Knees may be censored, and their median has an interval from seven runs on at three looks.
     blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(6, 8)),
@@ -319,7 +342,6 @@ STUDY = Study(
     variables={"pool": oltp.POOL_VARIABLES, "device": (), "format": (), "keys": ()},
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method",
                       "innodb_compression_level"),
-    evidence=evidence,
     tools=("sysbench", "fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
     copies=1,

@@ -203,7 +203,6 @@ STUDY = Study(
     known_windows_s=lambda parameters, arm: [
         windows[arm.load].of(parameters) for windows in (WINDOW_S, _EARLIER_S)
     ],
-    evidence=windows.evidence,
     tools=("sysbench", "fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
     window_s=WINDOW_S["read_write"],

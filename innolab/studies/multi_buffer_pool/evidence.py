@@ -1,22 +1,18 @@
 """What the rest of a run's record says of its metrics."""
 
-import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from innolab.analysis.consistency import Bound, exactly
-from innolab.record.series import PERIOD_S
+from innolab.analysis.bounds import Bound, Metric, Record, exactly, formula, metrics
+from innolab.loads import passes
+from innolab.loads.passes import PAGE_BYTES
+from innolab.studies.multi_buffer_pool.table import HOT, HOT_AGAIN
 
-PAGE_BYTES = 16 * 1024
-# CPU time is counted in hundredths of a second, and each reading may be off by some of them.
-_TICKS_S = 0.1
-# Connecting and reading counters belong to the stage of the passes: some hundredths of a second,
-# and more where all takes longer.
-_AROUND_PASSES_S, _AROUND_PASSES_RATIO = 0.5, 0.05
-# The server counts pages in all and by instance at two moments, and background threads read some.
-_PAGES_BETWEEN, _PAGES_BETWEEN_RATIO = 64, 0.01
+# The scan beside hot pages, in a record.
+SCAN = "scan"
 
 
-def pool_kept_ratio(pages_read: list[int], pool_bytes: int) -> float:
+def pool_kept_ratio(pages_read: Sequence[float], pool_bytes: int) -> float:
     """Return how much of the pool the second pass need not read again.
 
     Where the table is larger than the pool, that is what the pool kept through a scan larger than
@@ -26,41 +22,63 @@ def pool_kept_ratio(pages_read: list[int], pool_bytes: int) -> float:
     return (first - second) / (pool_bytes // PAGE_BYTES)
 
 
-def evidence(run: Any, series: Any) -> list[Bound]:
-    """Return the metrics that follow from others, and those that the series bounds."""
-    if hot := next((row for row in run.observations if "hot_pages" in row), None):
-        kept = 1 - hot["hot_pages_read_again"] / hot["hot_pages"]
-        return [exactly({}, "hot_kept_ratio", kept)]
-    rows = [r for r in run.observations if "pass" in r and "instance" not in r]
-    first, second = sorted(rows, key=lambda row: row["pass"])
-    pool = int(run.conditions["requested"]["innodb_buffer_pool_size"])
-    kept = pool_kept_ratio([first["pages_read"], second["pages_read"]], pool)
-    found = [exactly({}, "pool_kept_ratio", kept)]
-    passes_s = run.conditions["time_s"]["measured passes"]
-    around_s = _AROUND_PASSES_S + _AROUND_PASSES_RATIO * passes_s
-    # The last sample is taken a period before the end, or earlier where the host is busy.
-    missed_s = run.conditions["host"]["cores"] * (
-        PERIOD_S + max(0.0, passes_s - float(series["t_s"].iloc[-1]))
-    )
-    sampled = {name: float(series[name].iloc[-1]) for name in ("mysqld_cpu_s", "mysqld_read_bytes")}
-    for row, other in ((first, second), (second, first)):
-        within = {"pass": row["pass"]}
-        by_instance = sum(
-            one["instance_pages_read"]
-            for one in run.observations
-            if "instance" in one and one["pass"] == row["pass"]
-        )
-        between = _PAGES_BETWEEN + _PAGES_BETWEEN_RATIO * by_instance
-        alone_s = passes_s - other["seconds"]
-        cpu_s = sampled["mysqld_cpu_s"] - other["cpu_s"]
-        read_bytes = sampled["mysqld_read_bytes"] * 0.99 - other["read_bytes"]
-        dataset_rows = run.conditions["dataset"]["rows"]
-        found += [
-            Bound(within, "seconds", alone_s - around_s, alone_s),
-            exactly(within, "rows_per_s", dataset_rows / row["seconds"]),
-            Bound(within, "pages_read", by_instance - between, by_instance + between),
-            Bound(within, "kernel_cpu_s", 0, row["cpu_s"]),
-            Bound(within, "cpu_s", cpu_s - _TICKS_S, cpu_s + missed_s + _TICKS_S),
-            Bound(within, "read_bytes", read_bytes, math.inf),
-        ]
-    return found
+def _kept(record: Record) -> Iterator[Bound]:
+    pool = int(record.run.conditions["requested"]["innodb_buffer_pool_size"])
+    read = {within["pass"]: row["pages_read"] for within, row in record.rows("pages_read")}
+    if read:
+        yield exactly({}, "pool_kept_ratio", pool_kept_ratio([read[1], read[2]], pool))
+
+
+def _rows_per_s(record: Record) -> Iterator[Bound]:
+    rows = record.run.conditions["dataset"]["rows"]
+    for within, row in record.rows("rows_per_s", "seconds"):
+        yield exactly(within, "rows_per_s", rows / row["seconds"])
+
+
+def _instances(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of the pages of instances, and of all, by each other."""
+    noted = {row["within"]["pass"]: row for row in record.noted("passes") if row["within"]}
+    by_pass: dict[Any, dict[Any, float]] = {}
+    for within, row in record.rows("instance_pages_read"):
+        by_pass.setdefault(within["pass"], {})[within["instance"]] = row["instance_pages_read"]
+    for number, instances in by_pass.items():
+        within = {"pass": number}
+        counted = sum(instances.values())
+        yield passes.pages(within, "pages_read", counted)
+        [total] = [row["pages_read"] for at, row in record.rows("pages_read") if at == within]
+        for instance, read in instances.items():
+            at = {**within, "instance": instance}
+            low, high = (end - (counted - read) for end in passes.between(total))
+            yield Bound(at, "instance_pages_read", low, high)
+            if number in noted:
+                yield exactly(at, "instance_pages_read", noted[number]["pages_read"][instance])
+
+
+def _hot(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of what an arm with hot pages has, by its passes."""
+    noted = {row["what"]: row for row in record.noted("passes")}
+    if HOT not in noted:
+        return
+    [cpu_s] = [b for b in passes.costs(record, noted[SCAN]) if b.metric == "cpu_s"]
+    yield cpu_s
+    yield passes.pages({}, "hot_pages", sum(noted[HOT]["pages_read"]))
+    [(_, row)] = record.rows("hot_pages")
+    again = passes.pages({}, "hot_pages_read_again", sum(noted[HOT_AGAIN]["pages_read"]))
+    # What was read again is counted once for each hot page.
+    low, high = (min(end, row["hot_pages"]) for end in (again.low, again.high))
+    yield again._replace(low=low, high=high)
+
+
+METRICS = {
+    **passes.METRICS,
+    "rows_per_s": Metric("rows/s", [_rows_per_s]),
+    "cpu_s": Metric("s", [passes.evidence, _hot]),
+    "pages_read": Metric("pages", [passes.evidence, _instances]),
+    "instance_pages_read": Metric("pages", [_instances]),
+    "pool_kept_ratio": Metric("share of the pool", [_kept]),
+    **metrics({"hot_pages": "pages", "hot_pages_read_again": "pages"}, _hot),
+    "hot_kept_ratio": Metric("share of the pages in use", [
+        formula("hot_kept_ratio", lambda row: 1 - row["hot_pages_read_again"] / row["hot_pages"],
+                "hot_pages", "hot_pages_read_again"),
+    ]),
+}  # fmt: skip

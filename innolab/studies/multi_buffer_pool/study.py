@@ -10,12 +10,13 @@ from innolab.analysis.checks import USUAL
 from innolab.analysis.doubts import kernel_share
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
-from innolab.loads import sql
+from innolab.loads import passes
+from innolab.loads.sql import Cost
 from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe
 from innolab.mysql.server import Server
 from innolab.record.plan import Blocks
-from innolab.record.run import Observation
+from innolab.record.run import Level, Observation
 from innolab.storage.profiles import HOST
 from innolab.studies.multi_buffer_pool import evidence, table
 from innolab.studies.multi_buffer_pool.table import BYTES_PER_ROW, SCAN
@@ -100,39 +101,39 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     with bench.cold_server(asked) as server, bench.site.limited():
         bench.note("scan_plan", server.explain(SCAN))
         if arm.beside == "nothing":
-            passes = [_scan(bench, server), _scan(bench, server)]
+            costs = [_scan(bench, server, {"pass": number}) for number in (1, 2)]
         else:
             yield _beside_hot_pages(bench, server, pool)
             return
-    for number, cost in enumerate(passes, 1):
+    for number, cost in enumerate(costs, 1):
         yield from _observed(number, cost, bench.dataset_facts["rows"])
-    read = [cost.pages_read for cost in passes]
+    read = [cost.pages_read for cost in costs]
     yield {"pool_kept_ratio": evidence.pool_kept_ratio(read, pool)}
 
 
 def _beside_hot_pages(bench: Bench, server: Server, pool: int) -> Observation:
     hot = table.hot_pages(bench.dataset_facts, pool)
     with bench.clock.stage("warm-up"):
-        used = hot.use(server)
-    cost = _scan(bench, server)
+        used = hot.use(bench, server)
+    cost = _scan(bench, server, {}, evidence.SCAN)
     with bench.clock.stage("warm-up"):
-        return {"cpu_s": cost.cpu_s, **hot.kept(server, used)}
+        return {"cpu_s": cost.cpu_s, **hot.kept(bench, server, used)}
 
 
-def _scan(bench: Bench, server: Server) -> sql.Cost:
+def _scan(
+    bench: Bench, server: Server, within: dict[str, Level], what: str = passes.STATEMENT
+) -> Cost:
     rows = bench.dataset_facts["rows"]
-    with bench.clock.stage("measured passes"):
-        answer, cost = sql.timed(server, SCAN)
+    with bench.clock.stage(passes.STAGE):
+        answer, cost = passes.timed(bench, server, SCAN, what, within)
     if (counted := answer[0][0]) != rows:
         raise InnolabError(f"The scan counted {counted:,} rows of {rows:,}.")
     return cost
 
 
-def _observed(number: int, cost: sql.Cost, rows: int) -> Iterator[Observation]:
-    values = cost._asdict()
-    by_instance = values.pop("pages_read_by_instance")
-    yield {"pass": number, "rows_per_s": rows / cost.seconds, **values}
-    for instance, pages in enumerate(by_instance):
+def _observed(number: int, cost: Cost, rows: int) -> Iterator[Observation]:
+    yield {"pass": number, "rows_per_s": rows / cost.seconds, **cost.metrics()}
+    for instance, pages in enumerate(cost.pages_read_by_instance):
         yield {"pass": number, "instance": instance, "instance_pages_read": pages}
 
 
@@ -166,19 +167,7 @@ STUDY = Study(
     control={"pool": "2G", "instances": 1, "beside": "nothing"},
     within={"pass": [1, 2], "instance": list(range(8))},
     main=("pass",),
-    metrics={
-        "seconds": "s",
-        "rows_per_s": "rows/s",
-        "cpu_s": "s",
-        "kernel_cpu_s": "s",
-        "read_bytes": "bytes",
-        "pages_read": "pages",
-        "instance_pages_read": "pages",
-        "pool_kept_ratio": "share of the pool",
-        "hot_pages": "pages",
-        "hot_pages_read_again": "pages",
-        "hot_kept_ratio": "share of the pages in use",
-    },
+    metrics=evidence.METRICS,
     compared={"seconds": ("pass",)},
     blocks=ByEffort(Blocks(1, 1), Blocks(3, 5), Blocks(3, 12)),
     dataset=dataset,
@@ -200,7 +189,6 @@ STUDY = Study(
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
     tools=("fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
-    evidence=evidence.evidence,
     copies=1,
     # With the table in the page cache: without room for it the second pass of the small pools
     # would be one from disk.

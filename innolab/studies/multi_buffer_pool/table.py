@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
-from innolab.loads import sql
+from innolab.loads import passes
+from innolab.loads.trial import Bench
 from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
 from innolab.record.run import Observation
@@ -22,6 +23,8 @@ _LONGER_THAN_OLD_BLOCKS_TIME_S = 1.2
 # So that they fit into the part of a pool that what is read first enters, which is 3/8.
 _HOT_SHARE_OF_POOL = 0.25
 _FILLS = 1.2
+# How their passes are called in a record.
+HOT, HOT_AGAIN = "hot pages", "hot pages after the scan"
 _MIB = 1024**2
 _SYSTEM_BYTES = 900 * _MIB
 
@@ -106,20 +109,20 @@ class HotPages(NamedTuple):
     rows: int
     others_after: int
 
-    def use(self, server: Server) -> int:
+    def use(self, bench: Bench, server: Server) -> int:
         """Fill the pool, read them twice, and return how many pages they are.
 
         A second access counts only after innodb_old_blocks_time, which is a second by default.
         """
         server.query(_counting(f"c1 > {self.others_after}"))
-        _, cost = sql.timed(server, self._query)
+        _, cost = passes.timed(bench, server, self._query, HOT)
         time.sleep(_LONGER_THAN_OLD_BLOCKS_TIME_S)
-        sql.timed(server, self._query)
+        passes.timed(bench, server, self._query, "hot pages once more")
         return cost.pages_read
 
-    def kept(self, server: Server, pages: int) -> Observation:
+    def kept(self, bench: Bench, server: Server, pages: int) -> Observation:
         """Read them again, and return which share of them was still in the pool."""
-        _, cost = sql.timed(server, self._query)
+        _, cost = passes.timed(bench, server, self._query, HOT_AGAIN)
         again = min(cost.pages_read, pages)
         return {
             "hot_pages": pages,

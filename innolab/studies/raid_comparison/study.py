@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
+from innolab.analysis.bounds import Bound, Metric, Record, all_exactly, metrics
 from innolab.analysis.checks import USUAL
 from innolab.analysis.doubts import unsteady
 from innolab.loads import oltp, windows
@@ -158,6 +159,16 @@ def _kept(tps: dict[int, float]) -> dict[str, float]:
     return {"kept_ratio": min(crowded) / max(crowded)} if len(crowded) > 1 else {}
 
 
+def _of_windows(record: Record) -> Iterator[Bound]:
+    tps = {int(within["threads"]): row["tps"] for within, row in record.rows("tps")}
+    yield from all_exactly({}, _kept(tps))
+
+
+def _of_calibration(record: Record) -> Iterator[Bound]:
+    found = record.run.conditions["device"]["calibration"]
+    yield from all_exactly({}, {f"fio_{kind}": value for kind, value in found.items()})
+
+
 def _times(parameters: RaidParameters, *, is_first: bool) -> Times:
     """Return the times of a window; only the first of a start has more to warm up than itself."""
     warms_up = is_first or parameters.scale == "paper"
@@ -186,8 +197,8 @@ STUDY = Study(
     main=("threads",),
     metrics={
         **windows.METRICS,
-        "kept_ratio": "least over largest throughput from 10 threads on",
-        **{f"fio_{name}": "1/s" for name in Calibration._fields},
+        "kept_ratio": Metric("least over largest throughput from 10 threads on", [_of_windows]),
+        **metrics({f"fio_{name}": "1/s" for name in Calibration._fields}, _of_calibration),
     },
     compared={"tps": ("threads",)},
     blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(3, 7)),
@@ -206,7 +217,6 @@ STUDY = Study(
     },
     needed_variables=oltp.NEEDED_VARIABLES,
     known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
-    evidence=windows.evidence,
     tools=("sysbench", "fio"),
     arrays=lambda parameters: {name: ARRAYS[name] for name in parameters.arrays},
     whole_plot="device",

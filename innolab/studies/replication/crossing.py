@@ -5,10 +5,11 @@ is the source of its own service, `leaf` follows `web`. Whether a change arrives
 is written down: as a statement, by the database that was the default then; as rows, by their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.loads import filtered, replicated
 from innolab.loads.filtered import OWN, SHARED, Statement
 from innolab.loads.trial import Bench
@@ -42,21 +43,68 @@ def pyramid(bench: Bench, _arm: Arm, asked: dict[str, Any]) -> Iterator[Observat
         top, web, leaf = raised.servers.values()
         load = replace(replicated.warmed(bench, raised, SHARED), write_share=1.0)
         window_s = WINDOW_S.of(bench.parameters)
-        found = replicated.window(bench, raised, load, window_s, raised.replicas, schema=SHARED)
-        yield {"write_share": 1.0, **found}
+        window = replicated.window(bench, raised, load, window_s, raised.replicas, schema=SHARED)
+        yield {"write_share": 1.0, **window}
         with bench.clock.stage("warm-up"):
             filtered.prepare(top, [web, leaf], len(STATEMENTS))
             web.query(f"INSERT INTO {SHARED}.t{len(STATEMENTS)} VALUES (60, 0)")
         # The last statement stops a replica, which complains.
         bench.note_error_logs([top, web, leaf])
-        tried = []
+        found: list[dict[str, int]] = []
         with bench.clock.stage("measured passes"):
             for number, statement in enumerate(STATEMENTS, 1):
-                tried.append(filtered.tried(top, web, number, statement))
-                yield {"statement": number, **tried[-1]}
+                tried = filtered.tried(top, web, number, statement)
+                bench.note_row("tried", {"statement": number, **tried._asdict()})
+                found.append(tried.metrics())
+                yield {"statement": number, **found[-1]}
         filtered.passed(web, leaf)
-        yield {
-            **filtered.summed(STATEMENTS[:-1], tried[:-1]),
-            "conflict_stops": tried[-1]["stopped"],
-            "leaf_equal": int(filtered.checksums(leaf) == filtered.checksums(web)),
-        }
+        ends = {name: dict(filtered.checksums(raised.servers[name])) for name in ("web", "leaf")}
+        bench.note("checksums", ends)
+        yield {**_whole(found), "leaf_equal": int(ends["leaf"] == ends["web"])}
+
+
+def _whole(found: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return what all statements did together, the last of which is to stop the replica."""
+    wrong = filtered.summed(STATEMENTS[:-1], found[:-1])
+    return {**wrong, "conflict_stops": found[-1]["stopped"]}
+
+
+def _of_tables(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of METRICS by the checksums of tables around each statement."""
+    found = []
+    for row in record.noted("tried"):
+        tried = filtered.Tried(row["before"], row["after"], row["above"], row["passed"])
+        found.append(tried.metrics())
+        yield from all_exactly({"statement": row["statement"]}, found[-1])
+    if found:
+        ends = record.run.conditions["checksums"]
+        yield exactly({}, "leaf_equal", int(ends["leaf"] == ends["web"]))
+
+
+def _of_statements(record: Record) -> Iterator[Bound]:
+    """Yield the bounds of what all statements did, by what each did."""
+    rows = {within["statement"]: row for within, row in record.rows("changed", "stopped", "right")}
+    if rows:
+        found = [{name: int(rows[n][name]) for name in ("stopped", "right")} for n in sorted(rows)]
+        yield from all_exactly({}, _whole(found))
+
+
+METRICS = {
+    **metrics(
+        {
+            "changed": "share of the statements that change something below",
+            "stopped": "share of the statements that stop the replica",
+            "right": "share of the statements that do below what the filter promises",
+            "leaf_equal": "share of the trials",
+        },
+        _of_tables,
+    ),
+    **metrics(
+        {
+            "wrong_rows": "statements",
+            "wrong_tables": "statements",
+            "conflict_stops": "share of the conflicts that stop the replica",
+        },
+        _of_statements,
+    ),
+}

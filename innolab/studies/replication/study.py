@@ -10,7 +10,7 @@ from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check
 from innolab.hosts import network
-from innolab.loads import filtered, oltp, replicated
+from innolab.loads import guarded, oltp, replicated
 from innolab.loads.trial import Bench
 from innolab.mysql import failover, replication
 from innolab.mysql.builds import Build
@@ -185,20 +185,14 @@ STUDY = Study(
     main=("write_share",),
     metrics={
         **replicated.METRICS,
-        "commits_per_s": "1/s",
-        **acknowledged.METRICS,
-        **failover.METRICS,
-        **filtered.METRICS,
-        **filtered.SUMS,
-        "conflict_stops": "share of the conflicts that stop the replica",
-        "leaf_equal": "share of the trials",
+        **guarded.METRICS,
+        **crossing.METRICS,
     },
     compared={"statements_per_s": ("write_share",), "commits_per_s": ()},
     blocks=ByEffort(Blocks(1, 1), Blocks(2, 2), Blocks(3, 30)),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,
-    evidence=replicated.evidence,
     # Several servers share the device: what is foreign to one is another's.
     checks=(*(name for name in USUAL if name != "foreign disk traffic"), "device as its profile",
             "load without errors", "witness as told"),
