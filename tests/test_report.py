@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT, Innolab
 
+from benchmarks import references
 from innolab import studies
 from innolab.mysql.builds import TOOLS
 from innolab.report import folders, manifest, recompute, render
@@ -46,9 +48,19 @@ def test_every_study_has_a_reference_report() -> None:
 
 
 def test_a_reference_report_holds(reference: Path, innolab: Innolab) -> None:
-    done = innolab("verify", str(reference))
+    """One that older code rendered holds but for its page; a release ships none of these."""
+    is_stale = reference.name in {report.name for report in references.stale()}
+    done = innolab("verify", str(reference), *(["--records-only"] if is_stale else []))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "holds" in done.stdout
+
+
+def test_a_release_ships_no_page_of_older_code() -> None:
+    stale = [f"{report.parent.name}/{report.name}" for report in references.stale()]
+    is_release = "## Unreleased" not in (ROOT / "CHANGELOG.md").read_text()
+    if stale and not is_release:
+        warnings.warn(f"rendered by older code, see make references: {stale}", stacklevel=1)
+    assert not (stale and is_release)
 
 
 def test_a_reference_report_is_of_full_size_and_valid(reference: Path) -> None:
