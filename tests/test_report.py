@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
-from conftest import ROOT, Innolab
+from conftest import ROOT, Innolab, todays
 
 from benchmarks import references
 from innolab import studies
@@ -39,7 +39,7 @@ def reference(request: pytest.FixtureRequest, folder: Path) -> Iterator[Path]:
 def smallest(folder: Path) -> Path:
     """A copy of the report that is computed again most quickly."""
     copy = folder / _kept().name
-    shutil.copytree(_kept(), copy)
+    shutil.copytree(todays("multi-buffer-pool"), copy)
     return copy
 
 
@@ -307,7 +307,7 @@ def test_nbval_finds_an_altered_output(smallest: Path) -> None:
 
 
 def _kept() -> Path:
-    return next(p.parent for p in REFERENCES if p.parent.parent.name == "multi-buffer-pool")
+    return todays("multi-buffer-pool")
 
 
 @pytest.mark.parametrize("name", studies.names())

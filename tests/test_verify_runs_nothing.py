@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import BIN, ROOT, reference
+from conftest import BIN, ROOT, todays
 
 from innolab.report import folders, manifest, verify
 from innolab.report.verify import Findings
@@ -31,7 +31,7 @@ _READ_FROM_THERE = {
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    kept = reference("multi-buffer-pool")
+    kept = todays("multi-buffer-pool")
     shutil.copytree(kept, tmp_path / kept.name)
     return tmp_path / kept.name
 
