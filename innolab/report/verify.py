@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.analysis import checks, consistency
-from innolab.base import parsing
+from innolab.analysis import checks, consistency, controls
+from innolab.base import memory, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
@@ -18,8 +18,10 @@ from innolab.record.runlog import Entry, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import (
     companions,
+    contents,
     crate,
     folders,
+    history,
     judged,
     manifest,
     recompute,
@@ -53,6 +55,7 @@ class Findings:
     of: str = "files, runs, settings, series, checks, verdicts, figures, notebook and page"
 
 
+@memory.bounded("The report")
 def verify(report: Path, *, execute: bool = False, signers: Path | None = None) -> Findings:
     """Return every fault of a report; none means that it holds.
 
@@ -70,7 +73,7 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
         be executed where this host has no sandbox.
     """
     found = Findings()
-    if strange := manifest.strangers(report):
+    if strange := manifest.strangers(report) or contents.faults(report):
         return Findings(strange)
     body = manifest.read(report)
     if faults := manifest.faults(report, body):
@@ -86,6 +89,9 @@ def verify(report: Path, *, execute: bool = False, signers: Path | None = None) 
         return Findings([f"{runlog.FILE}: {error}"])
     found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
     found.faults += of_session(entries, body)
+    faults, notes = history.of_sessions(entries, study.papers.claims)
+    found.faults += faults
+    found.notes += [*notes, *controls.complete(runs).notes]
     if is_todays := _is_of_todays_study(study, plan, runs):
         parameters = study.check(plan.parameters)
         found.faults += of_plan(study, parameters, plan, entries, runs, body)
@@ -167,13 +173,15 @@ def of_plan(
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
     recorded = set(keys)
-    due = {trial.key for trial in schedule.due(study, plan, runs, runlog.registered(entries))}
+    due = schedule.due(study, plan, runs, runlog.registered(entries))
     # More than is due is no fault: arms go on while a control fails, and what fails may change.
     planned = [trial.key for trial in study.planned(plan) if trial.key in recorded]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
-    if keys != planned or not due <= recorded:
-        found.append("its trials are not those of the plan")
+    if keys != planned:
+        found.append("its trials are not those of the plan, in its order")
+    if why := schedule.missing(due, runs):
+        found.append(f"its trials are not those of the plan: {why}")
     found += _planned_otherwise(study, parameters, plan, entries)
     found += consistency.guarded(
         lambda: consistency.arms(runs.runs, lambda run: study.asked(parameters, run)), "arms"
