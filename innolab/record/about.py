@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from innolab.base import parsing
@@ -16,7 +15,6 @@ Better = Literal["higher", "lower"]
 
 # Among the notes: all columns that nothing else names.
 ALL_OTHERS = "*"
-_MOST_BYTES = 1024**2
 # A unit in a heading: `tps (1/s)`, `p95 [ms]`.
 _IN_HEADING = re.compile(r"(?P<name>.*?\S)\s*[\[(](?P<unit>[^\])]+)[\])]")
 # How names end in this collection.
@@ -114,15 +112,13 @@ def read(path: Path) -> About:
         Where it cannot be read, or names what a description does not have.
     """
     try:
-        body = yaml.safe_load(parsing.read_text(path, _MOST_BYTES))
+        text = parsing.read_text(path, parsing.MOST_YAML_BYTES)
+        body = parsing.yaml_value(parsing.yaml_node(text))
         if not isinstance(body, dict):
             raise ValueError("it holds no names with values")
         return About.model_validate(body)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        why = parsing.reason(error) if isinstance(error, ValueError) else " ".join(
-            str(error).split()
-        )  # fmt: skip
+    except ValueError as error:
         raise InputError(
-            f"The description {path} cannot be used: {why[:300]}. It may have: "
+            f"The description {path} cannot be used: {parsing.reason(error)}. It may have: "
             f"{', '.join(About.model_fields)}. Nothing was written."
         ) from None

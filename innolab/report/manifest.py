@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -123,12 +123,12 @@ class _OfTable(BaseModel):
     version: str = Field(pattern=VERSION)
     title: str
     source: str | None
-    given: dict[str, str]
+    given: dict[str, Annotated[str, Field(pattern=_SHA256)]]
     runs: dict[str, int]
     rendered_by: _Innolab
     lock_sha256: str = Field(pattern=_SHA256)
     sealed_at: AwareDatetime
-    time_s: dict[str, float]
+    time_s: dict[str, float] = Field(max_length=0)  # Judging has no stages.
     files: dict[str, str]
     seal: str = Field(pattern=_SHA256)
     renderer: _Renderer | None = None
