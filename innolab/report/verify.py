@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from innolab import studies
 from innolab.analysis import claim_files, consistency, controls
+from innolab.base import memory
 from innolab.base.children import Child
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
