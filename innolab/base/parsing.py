@@ -8,10 +8,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from innolab.base.quoting import one_line
+
 # The largest file of a reference report has 6 MB. A hostile one must not fill the memory.
 MOST_BYTES = 512 * 1024**2
 _MOST_DIGITS = 40
-_MOST_SAID = 300
 
 
 def from_json(text: str) -> Any:
@@ -75,8 +76,8 @@ def reason(error: ValueError) -> str:
     """Return why something was refused, in one line for people."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"[:_MOST_SAID]
-    return " ".join(str(error).split())[:_MOST_SAID]
+        return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}")
+    return one_line(str(error))
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
