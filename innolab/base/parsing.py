@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from innolab.base.quoting import one_line
+
 # The largest text of a reference report has 6 MB. What is read takes up to thirty times its size in
 # memory, as lists of nothing.
 MOST_BYTES = 64 * 1024**2
@@ -19,7 +21,6 @@ MOST_YAML_BYTES = 256 * 1024
 # The deepest notebook has ten levels. Whoever walks through a value calls itself at each.
 _MOST_DEPTH = 50
 _MOST_DIGITS = 40
-_MOST_SAID = 300
 
 
 def from_json(text: str) -> Any:
@@ -142,8 +143,8 @@ def reason(error: ValueError) -> str:
     """Return why something was refused, in one line for people."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"[:_MOST_SAID]
-    return " ".join(str(error).split())[:_MOST_SAID]
+        return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}")
+    return one_line(str(error))
 
 
 def _require_shallow(value: Any) -> None:

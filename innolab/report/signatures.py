@@ -26,6 +26,7 @@ from typing import Any
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
+from innolab.base.quoting import one_line
 from innolab.report import folders, manifest
 from innolab.report.render import VERDICTS_FILE
 
@@ -394,6 +395,5 @@ def _file_name(fingerprint: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a stranger's text as one short line that does nothing to a terminal."""
-    line = " ".join(text.split()).rstrip(".")
-    return "".join(c if c.isprintable() else "?" for c in line)[:300]
+    """Return somebody else's text as one short line that does nothing to a terminal."""
+    return one_line(text).rstrip(".")
