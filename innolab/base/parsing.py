@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from innolab.base.quoting import cut, shown
+
 # The largest file of a reference report has 6 MB. A hostile one must not fill the memory.
 MOST_BYTES = 512 * 1024**2
 _MOST_DIGITS = 40
@@ -74,8 +76,11 @@ def json_file(path: Path) -> Any:
 def reason(error: ValueError) -> str:
     """Return why something was refused, in one line for people."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"[:_MOST_SAID]
+        first = error.errors(include_url=False)[0]
+        says = first["msg"]
+        if first["type"] == "string_pattern_mismatch":
+            says = f"{shown(first['input'])} is not written as such a thing is"
+        return cut(f"{'.'.join(map(str, first['loc'])) or 'it'}: {says}", _MOST_SAID)
     return " ".join(str(error).split())[:_MOST_SAID]
 
 
