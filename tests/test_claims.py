@@ -602,7 +602,7 @@ def _session(claims_sha256: str) -> SessionStart:
         claims_sha256=claims_sha256,
         trials=1,
         blocks=1,
-        innolab={},
+        innolab={"version": "0", "commit": None, "dirty": None},
     )
 
 

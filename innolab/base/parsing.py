@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from innolab.base.quoting import one_line
+from innolab.base.quoting import one_line, shown
 
 # The largest text of a reference report has 6 MB. What is read takes up to thirty times its size in
 # memory, as lists of nothing.
@@ -142,8 +142,11 @@ def json_file(path: Path) -> Any:
 def reason(error: ValueError) -> str:
     """Return why something was refused, in one line for people."""
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}")
+        first = error.errors(include_url=False)[0]
+        says = first["msg"]
+        if first["type"] == "string_pattern_mismatch":
+            says = f"{shown(first['input'])} is not written as such a thing is"
+        return one_line(f"{'.'.join(map(str, first['loc'])) or 'it'}: {says}")
     return one_line(str(error))
 
 

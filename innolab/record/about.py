@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from innolab.base import parsing
 from innolab.base.errors import InputError
+from innolab.record.texts import PlainText
 
 Kind = Literal["rate", "time"]
 Better = Literal["higher", "lower"]
@@ -60,7 +61,7 @@ class Metric(_Part):
     better : which direction wins; a rate's and a time's need none
     """
 
-    unit: str = Field(min_length=1, max_length=60)
+    unit: PlainText = Field(min_length=1, max_length=60)
     better: Better | None = None
 
     @property
@@ -85,14 +86,14 @@ class About(_Part):
     output : the column that names a file beside the table, what sysbench or HammerDB printed
     """
 
-    title: str | None = Field(default=None, max_length=200)
-    source: str | None = Field(default=None, max_length=1000)
-    metrics: dict[str, Metric] = Field(default_factory=dict)
-    factors: dict[str, str | None] = Field(default_factory=dict)
-    ranked: str | None = None
-    repeated_by: list[str] = Field(default_factory=lambda: ["replicate", "run", "block"])
-    notes: list[str] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
-    output: str = "output"
+    title: PlainText | None = Field(default=None, max_length=200)
+    source: PlainText | None = Field(default=None, max_length=1000)
+    metrics: dict[PlainText, Metric] = Field(default_factory=dict)
+    factors: dict[PlainText, PlainText | None] = Field(default_factory=dict)
+    ranked: PlainText | None = None
+    repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])
+    notes: list[PlainText] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
+    output: PlainText = "output"
 
     @field_validator("metrics", mode="before")
     @classmethod

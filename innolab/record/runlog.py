@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
 
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.record.run import OLDER_SCHEMA, SCHEMA, Run
+from innolab.record.run import OLDER_SCHEMA, SCHEMA, Innolab, Run
+from innolab.record.texts import Sha256
 
 FILE = "runs.jsonl"
 # Of a session whose runs keep evidence of every metric, so that none can be edited alone.
@@ -41,12 +42,18 @@ class SessionStart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     began_at: AwareDatetime
-    plan_sha256: str
-    claims_sha256: str
+    plan_sha256: Sha256
+    claims_sha256: Sha256
     trials: int
     blocks: int
     innolab: dict[str, Any]
     evidence: int = 1
+
+    @field_validator("innolab")
+    @classmethod
+    def _is_innolab(cls, facts: dict[str, Any]) -> dict[str, Any]:
+        Innolab.model_validate(facts)
+        return facts
 
 
 class Entry(NamedTuple):

@@ -25,6 +25,7 @@ from innolab.base.quoting import shown
 from innolab.loads import outputs
 from innolab.record import about as describing
 from innolab.record import table as tables
+from innolab.record import texts
 from innolab.record.about import About, Kind
 from innolab.record.table import Table
 from innolab.report import folders, judged_page, manifest, render, same, sealing
@@ -111,7 +112,7 @@ def _outputs(path: Path, table: Table) -> dict[str, str]:
 
 
 def _name(name: str) -> str:
-    if not re.fullmatch(manifest.NAME, name):
+    if not re.fullmatch(texts.FOLDER_NAME, name):
         raise InputError(
             f"{shown(name)} is no name for a report: small letters, digits and hyphens make one. "
             "Give one with --name. Nothing was written."
