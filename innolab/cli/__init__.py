@@ -69,8 +69,8 @@ def main() -> None:
         sys.exit(error.exit_status)
     except OSError as error:
         print(
-            f"A file could not be read or written: {printable(str(error))}. What was recorded is kept; fix "
-            "this and run the same command again.",
+            f"A file could not be read or written: {printable(str(error))}. What was recorded is "
+            "kept; fix this and run the same command again.",
             file=sys.stderr,
         )
         sys.exit(1)
