@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import command
 import made_hosts
 import pytest
 from conftest import BIN, ROOT, Innolab, made_run, plan_of
@@ -235,6 +236,23 @@ def test_a_slow_host_holds_neither_the_rest_nor_the_next_wave(
         found = [*fleet.blocks(tasks[:8]), *fleet.blocks(tasks[8:])]
     assert sorted(one.block for one in found) == list(range(12))
     assert time.monotonic() - began < 25
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nope", "", "localhost:8786", "tcp://", "tcp://host", "tcp://host:0", "tcp://host:99999",
+     "tcp://:8786", "inproc://x/1/2", "foo://a:1", "tls://127.0.0.1:1", "tcp://a\x1b[2J:1",
+     "tcp://a:1\n", "-x", "tcp://a:²"],
+)  # fmt: skip
+def test_what_is_no_schedulers_address_is_one_sentence(
+    address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At once, though Dask would wait for most of them."""
+    monkeypatch.setenv("INNOLAB_REPORTS", str(tmp_path / "reports"))
+    done = command.called("run", "multi-buffer-pool", "--scale", "smoke", f"--scheduler={address}")
+    assert done.status == 2
+    assert "scheduler; write it as tcp://HOST:PORT" in done.err or "takes keys" in done.err
+    assert not (tmp_path / "reports").exists()
 
 
 def test_where_no_scheduler_answers_it_says_how_to_start_one() -> None:

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import command
 import numpy as np
 import pytest
 from conftest import ROOT, Innolab
@@ -723,3 +724,33 @@ def test_text_of_a_table_stays_text_on_its_page(place: Path) -> None:
     page = (folder / "index.html").read_text()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
+
+
+_HIDDEN = {"nul": "\0", "escape": "\x1b[2J", "bell": "\a", "right to left": "\u202e",
+           "no width": "\u200b", "line": "\u2028", "delete": "\x7f"}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["level", "heading", "note", "value", "json"])
+@pytest.mark.parametrize("name", _HIDDEN)
+def test_a_control_character_in_a_table_is_one_sentence(place: Path, name: str, where: str) -> None:
+    """Two levels that differ in it alone would look the same, and a terminal obeys it."""
+    text = _TABLE
+    spot = {"level": "B,32,2", "heading": "replicate", "note": "t2\n", "value": "1515"}
+    if where == "json":
+        rows = [{"engine": e, "tps (1/s)": v} for e, v in (("A", 1.0), (f"B{_HIDDEN[name]}C", 2.0))]
+        path = _written(place, "table.json", json.dumps(rows))
+    else:
+        word = spot[where].strip()
+        text = text.replace(word, word[0] + _HIDDEN[name] + word[1:], 1)
+        path = _written(place, "table.csv", text)
+    done = command.called("judge", str(path))
+    command.explained(done)
+    assert done.status == 2
+    assert "control character" in done.err
+    assert not (place / "reports").exists()
+
+
+def test_cells_of_several_lines_and_wide_spaces_are_no_control(place: Path) -> None:
+    text = _TABLE.replace("t1\n", '"t1\nsecond\tline"\n', 1).replace("t2\n", "1\u00a0000\n", 1)
+    _, found = _judged(place, text)
+    assert len(found.table.rows) == 8

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from innolab.analysis.rankings import Spread, pooled
 from innolab.base import places
+from innolab.record import sheet
 from innolab.record.about import Kind, kind_of
 from innolab.record.run import Level
 from innolab.record.runs import RunSet
@@ -110,8 +111,9 @@ def read(path: Path = FILE) -> list[Known]:
 
 def as_csv(rows: Sequence[Known]) -> str:
     """Return data/spreads.csv."""
-    lines = [",".join(Known._fields), *(",".join(map(str, row)) for row in rows)]
-    return "\n".join(lines) + "\n"
+    import pandas as pd
+
+    return sheet.csv_text(pd.DataFrame(rows, columns=list(Known._fields)))
 
 
 def borrowed(kind: Kind, rows: Sequence[Known]) -> Spread | None:

@@ -51,6 +51,10 @@ def run(
             "--keep-failed keeps data on this host's disk, so it does not go with --hosts or "
             "--scheduler. Nothing was written."
         )
+    if scheduler is not None:
+        from innolab.run.fleet import require_address
+
+        require_address(scheduler)
     from innolab import studies
     from innolab.base.clock import Clock
     from innolab.run.progress import Shown

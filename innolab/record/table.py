@@ -4,7 +4,6 @@ A row is a run: the levels of its arm, its metrics, and what tells it from other
 """
 
 import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple, NoReturn
 from innolab.base import parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
+from innolab.record import sheet
 from innolab.record.about import ALL_OTHERS, About, Metric, heading
 from innolab.record.cells import Cells, cells_of_csv, cells_of_json
 from innolab.record.run import Level
@@ -84,11 +84,9 @@ class Table:
 
     def as_csv(self) -> str:
         """Return the table as CSV, each cell as it was given; `read` of it gives the same table."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.rows[0].cells), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.cells for row in self.rows)
-        return text.getvalue()
+        import pandas as pd
+
+        return sheet.csv_text(pd.DataFrame([dict(row.cells) for row in self.rows]))
 
 
 def read(path: Path, about: About, parser: Parser | None) -> Table:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from innolab.record import sheet
 from innolab.studies.study import Study
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ def columns(values: "pd.DataFrame", study: Study, parameters: Any) -> list[dict[
     names = [str(name) for name in values.columns]
     before = names[names.index("low") - 1] if "low" in names[1:] else None
     return [
-        {"name": name, "type": _type(values[name]), **_meaning(name, before, study, factors)}
+        {
+            "name": sheet.guarded(name),
+            "type": _type(values[name]),
+            **_meaning(name, before, study, factors),
+        }
         for name in names
     ]
 

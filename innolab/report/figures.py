@@ -16,6 +16,7 @@ from innolab.analysis import stats
 from innolab.base import language, quoting
 from innolab.base.errors import InputError
 from innolab.base.units import number
+from innolab.record import sheet
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.report import citation, folders, snippets, svg
 from innolab.report.prose import Prose, in_markdown, prose
@@ -164,7 +165,7 @@ def write_png(picture: "Picture", path: Path, about: Mapping[str, str] | None = 
 
 def as_csv(values: "pd.DataFrame") -> str:
     """Return the plotted values as CSV, numbers with six digits."""
-    return str(values.map(_settled).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    return sheet.csv_text(values.map(_settled), "%.6g")
 
 
 def with_plain_ticks(picture: "Picture") -> None:

@@ -6,6 +6,7 @@ blocks at a host that is still busy. The block of a slow host is given to an idl
 first result counts.
 """
 
+import re
 import statistics
 import time
 import traceback
@@ -17,11 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError, InputError
+from innolab.base.quoting import shown
 from innolab.record.plan import Progress
 from innolab.run.admission import RESOURCE, Can, Hosts, ended
 from innolab.run.block import Measured, Task, ability, measure_block
 
 _TOPIC = "innolab"
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})", re.ASCII)
 _CONNECT_S = 20
 # Within which a host's block is handed over.
 _FETCH_S = 60.0
@@ -57,6 +60,30 @@ class _Wanted:
     why: str = ""
     losses: int = 0
     found: Measured | None = None
+
+
+def require_address(address: str) -> None:
+    """Raise InputError where an address cannot be a scheduler's: Dask would trace back, late."""
+    named = _ADDRESS.fullmatch(address)
+    if named is None or not 0 < int(named[3]) < 2**16:
+        raise InputError(
+            f"{shown(address)} is no address of a Dask scheduler; write it as tcp://HOST:PORT. "
+            "Nothing was written."
+        )
+    if named[1] == "tls" and not _has_keys():
+        raise InputError(
+            f"{address} takes keys, and there are none. Name their files in Dask's configuration, "
+            "below distributed.comm.tls. Nothing was written."
+        )
+
+
+def _has_keys() -> bool:
+    from distributed import Security
+
+    try:
+        return bool(Security().get_connection_args("client").get("ssl_context"))
+    except (OSError, ValueError):
+        return False
 
 
 class _Copy(NamedTuple):
