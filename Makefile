@@ -16,7 +16,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate spreads texts lock clean
+.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate references spreads texts lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -74,6 +74,9 @@ evaluate: setup  ## do our intervals hold? simulated, then sizes of pools and th
 	@$(BIN)/python -m benchmarks.pooling_rates
 	@$(BIN)/python -m benchmarks.sizing
 	@$(BIN)/python -m benchmarks.evaluation
+
+references: $(VENV)/.ready  ## render the shipped reports by today's code, in the place of older renderings
+	@$(BIN)/python -m benchmarks.references
 
 spreads: $(VENV)/.ready  ## write data/spreads.csv: by how much restarts differ in our own reports
 	@$(BIN)/python -m benchmarks.spreads

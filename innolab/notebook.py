@@ -19,7 +19,7 @@ from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.jupyter import opening
 from innolab.jupyter.opening import Opened
-from innolab.record import runlog
+from innolab.record import replay, runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
@@ -34,10 +34,10 @@ from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
 from innolab.report.shown import Alert, Prose, Table, Tables, Verdicts
 from innolab.report.shown import interval_text as interval_text
-from innolab.run.measure import measure, replaying
+from innolab.run.measure import measure
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
-from innolab.studies import cells, judging, schedule
+from innolab.studies import cells, judging, rules, schedule
 from innolab.studies.study import Study
 
 table, text = Table, language.text
@@ -105,7 +105,7 @@ class Book:
         InputError
             Where nothing is recorded that could be shown, or this host cannot measure.
         """
-        if self.opened and not replaying():
+        if self.opened and not replay.current():
             if not opening.is_anew(anew):
                 self.plan, self.folder = self.opened.plan, self.opened.folder
                 self.recorded = opening.replayed(self.study, self.opened)
@@ -121,7 +121,7 @@ class Book:
         return self.observations(*self.study.main)
 
     def _is_recorded(self) -> bool:
-        if replaying():
+        if replay.current():
             return True
         runs = self.study.read(self.folder)
         due = {trial.key for trial in schedule.due(self.study, self.plan, runs)}
@@ -298,7 +298,8 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     checked = study.check(cells.given(given or {}, study.parameters.model_fields))
     language.choose(checked.language)
     _set_theme()
-    here = Path.cwd()
+    shown = replay.current()
+    here = shown.folder if shown else Path.cwd()
     if (here / PLAN_FILE).exists():
         plan = Plan.read(here)
         if study.check(plan.parameters) != checked:
@@ -306,8 +307,8 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
                 f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
                 f"are {checked.model_dump()}. Make them equal, or work in another folder."
             )
-        if replaying() or not (here / folders.MANIFEST_FILE).exists():
-            return Book(study, plan, here)
+        if shown or not (here / folders.MANIFEST_FILE).exists():
+            return Book(rules.with_papers(study, here), plan, here)
         # A sealed report that somebody opened in JupyterLab must stay as it is.
         found = opening.of_report(study, here, checked)
     else:
@@ -320,7 +321,7 @@ def _set_theme() -> None:
     import matplotlib
     import seaborn
 
-    if replaying():
+    if replay.current():
         # A report is drawn without a screen; in JupyterLab figures of your own show as they do.
         matplotlib.use("agg")
     seaborn.set_theme(

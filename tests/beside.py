@@ -16,7 +16,7 @@ from innolab.storage import emulated
 # The files that take longest: they begin first, so that no worker ends with one of them alone.
 _LONGEST = (
     "test_report.py", "test_verify.py", "test_pages.py", "test_wheel.py", "test_docs.py",
-    "test_bad_input.py", "test_binder.py", "test_jupyterlab.py", "test_sandbox.py",
+    "test_bad_input.py", "test_binder.py", "test_jupyterlab.py",
     "test_languages.py", "test_emulated_disk.py", "test_figure_kit.py", "test_standards.py",
     "test_workstation.py", "test_insert.py", "test_storage.py", "test_lab.py", "test_server.py",
 )  # fmt: skip

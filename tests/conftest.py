@@ -1,5 +1,7 @@
 """What the tests share: folders, runs made by hand, the command, a browser."""
 
+import atexit
+import functools
 import os
 import shutil
 import subprocess
@@ -18,6 +20,7 @@ from beside import pytest_runtestloop as pytest_runtestloop
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
+from innolab.report import manifest, recompute, renderer
 from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.study import Study, Trial
 
@@ -37,6 +40,23 @@ COLLECTION = COLLECTIONS.joinpath(*HOSTS.split("."))
 def reference(study: str) -> Path:
     """Return the folder of a study's newest report in the repository."""
     return sorted((ROOT / "reports" / study).glob(f"*/{MANIFEST_FILE}"))[-1].parent
+
+
+@functools.cache
+def todays(study: str) -> Path:
+    """Return the folder of a study's newest report, rendered by the code under test."""
+    kept = reference(study)
+    found = studies.find(study)
+    if renderer.difference(manifest.read(kept), found) is None:
+        return kept
+    place = Path(tempfile.mkdtemp(prefix="innolab-rendered-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, place)
+    made = place / kept.name
+    shutil.copytree(kept, made)
+    recompute.recompute(found, made)
+    body = manifest.read(kept)
+    manifest.write(found, made, found.read(made).runs, body["time_s"], body["rendered_from"])
+    return made
 
 
 def of_defaults(study: str) -> Path:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Innolab, reference
+from conftest import ROOT, Innolab, todays
 
 from innolab import studies
 from innolab.base import files
 from innolab.base.errors import InputError
 from innolab.report import deposit, folders, manifest, render
-from innolab.report.verify import Findings
 
 # What Zenodo's deposition API takes (developers.zenodo.org, "Deposit metadata"; the program's own
 # names for it are in its repository zenodo/zenodo, deposit/jsonschemas/.../legacyrecord.json).
@@ -66,11 +65,11 @@ def _refused(metadata: dict[str, Any]) -> list[str]:
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the reports of the repository as they are: other tests verify each of them."""
-    monkeypatch.setattr(deposit, "verify", lambda _: Findings())
+    monkeypatch.setattr(deposit, "require", lambda _: None)
 
 
 def _made(study: str, to: Path) -> Path:
-    return deposit.write(reference(study), to)
+    return deposit.write(todays(study), to)
 
 
 @pytest.mark.usefixtures("trusting")
@@ -83,14 +82,14 @@ def test_zenodo_would_take_the_metadata(study: str, tmp_path: Path) -> None:
     assert metadata["references"]
     named = [one["identifier"] for one in metadata["related_identifiers"]]
     assert len(named) == (2 if study == "more-memory" else 0), "the addresses that are known"
-    body = manifest.read(reference(study))
+    body = manifest.read(todays(study))
     assert metadata["version"] == body["version"]
     assert body["seal"] in metadata["description"]
     assert body["rendered_by"]["commit"] in metadata["notes"]
 
 
 def test_what_zenodo_would_not_take_is_found() -> None:
-    report = reference("multi-buffer-pool")
+    report = todays("multi-buffer-pool")
     right = deposit.metadata(report, manifest.read(report), studies.find("multi-buffer-pool"))
     assert _refused(right) == []
     for name in _REQUIRED:
@@ -108,13 +107,13 @@ def test_what_zenodo_would_not_take_is_found() -> None:
 
 @pytest.mark.usefixtures("trusting")
 def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) -> None:
-    report = reference("multi-buffer-pool")
+    report = todays("multi-buffer-pool")
     made = _made("multi-buffer-pool", tmp_path / "new" / "deposit")
     archive = made / f"multi-buffer-pool-{report.name}.zip"
     names = {path.name for path in made.iterdir()}
     assert names == {
-        archive.name, "multi-buffer-pool.ipynb", "multi-buffer-pool.yml", "multi-buffer-pool.csv",
-        "LICENSE", "CITATION.cff", ".zenodo.json", "metadata.json",
+        archive.name, "claims.yml", "published.csv", "LICENSE", "CITATION.cff",
+        ".zenodo.json", "metadata.json",
     }  # fmt: skip
     with zipfile.ZipFile(archive) as packed:
         packed.extractall(tmp_path / "unpacked")
@@ -122,15 +121,14 @@ def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) ->
     assert manifest.digests(unpacked) == manifest.digests(report)
     assert manifest.faults(unpacked, manifest.read(unpacked)) == []
     body = manifest.read(report)
-    assert files.digest(made / "multi-buffer-pool.ipynb") == body["notebook_sha256"]
-    assert files.digest(made / "multi-buffer-pool.yml") == body["claims_sha256"]
+    assert files.digest(made / "claims.yml") == body["claims_sha256"]
     assert (made / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 @pytest.mark.usefixtures("trusting")
 def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
-    other = tmp_path / "elsewhere" / reference("multi-buffer-pool").name
-    shutil.copytree(reference("multi-buffer-pool"), other)
+    other = tmp_path / "elsewhere" / todays("multi-buffer-pool").name
+    shutil.copytree(todays("multi-buffer-pool"), other)
     for path in other.rglob("*"):
         path.touch()
     one = _made("multi-buffer-pool", tmp_path / "one")
@@ -139,21 +137,21 @@ def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
-def test_a_notebook_that_nobody_has_any_more_is_refused(tmp_path: Path) -> None:
+def test_a_page_that_today_s_code_cannot_check_is_not_deposited(tmp_path: Path) -> None:
     report = tmp_path / "2026-02-14-1"
-    shutil.copytree(reference("multi-buffer-pool"), report)
-    body = json.loads((report / folders.MANIFEST_FILE).read_text())
-    body["rendered_by"]["commit"] = "0" * 40
-    body["notebook_sha256"] = "0" * 64
+    shutil.copytree(todays("multi-buffer-pool"), report)
+    body = manifest.read(report)
+    body["renderer"]["code_sha256"] = "0" * 64
+    body["seal"] = manifest.seal_of(body)
     (report / folders.MANIFEST_FILE).write_text(json.dumps(body))
-    with pytest.raises(InputError, match="Fetch it"):
+    with pytest.raises(InputError, match="its code is not today's"):
         deposit.write(report, tmp_path / "deposit")
     assert not (tmp_path / "deposit").exists()
 
 
 def test_a_report_that_does_not_hold_is_refused(innolab: Innolab, tmp_path: Path) -> None:
     report = tmp_path / "2026-02-14-1"
-    shutil.copytree(reference("multi-buffer-pool"), report)
+    shutil.copytree(todays("multi-buffer-pool"), report)
     (report / render.VERDICTS_FILE).write_text("[]")
     done = innolab("deposit", str(report), "--to", str(tmp_path / "deposit"))
     assert done.returncode == 2
@@ -163,7 +161,7 @@ def test_a_report_that_does_not_hold_is_refused(innolab: Innolab, tmp_path: Path
 
 
 def test_a_folder_that_exists_is_not_written_over(innolab: Innolab, tmp_path: Path) -> None:
-    report = str(reference("multi-buffer-pool"))
+    report = str(todays("multi-buffer-pool"))
     done = innolab("deposit", report, "--to", str(tmp_path))
     assert done.returncode == 2
     assert "exists already" in done.stderr

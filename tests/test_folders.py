@@ -44,14 +44,25 @@ def test_a_damaged_plan_is_explained_with_its_file() -> None:
             folders.begin(_plan(1))
 
 
-def test_a_report_being_rendered_is_never_resumed_as_a_measurement(tmp_path: Path) -> None:
-    begun = folders.begin(_plan(1))
-    sealed = begun.rename(begun.with_name(folders.version_of(begun)))
-    rendering = folders.begin_from(sealed, None, _plan(1))
-    assert folders.version_of(rendering).endswith("-2")
-    again = folders.begin(_plan(1))
-    assert again not in (sealed, rendering)
-    assert folders.version_of(again).endswith("-3")
+def test_a_version_that_was_not_used_stays_free() -> None:
+    with pytest.raises(ZeroDivisionError), folders.next_version("a-table") as final:
+        assert final.name.endswith("-1")
+        raise ZeroDivisionError
+    assert not final.parent.exists()
+    with folders.next_version("a-table") as again:
+        assert again == final
+
+
+def test_what_a_kill_left_half_copied_is_removed_and_uses_up_no_version(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / folders.MANIFEST_FILE).touch()
+    with folders.next_version("a-table") as final:
+        (final.parent / f".{final.name}.part").mkdir()
+    with folders.next_version("a-table") as again:
+        assert again == final
+        folders.put(made, again)
+    assert [path.name for path in final.parent.iterdir()] == [final.name]
 
 
 def test_a_folder_that_is_no_report_is_explained(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Innolab, reference
+from conftest import ROOT, Innolab, reference, todays
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
@@ -71,7 +71,7 @@ def test_a_doctor_says_whether_the_host_is_ready() -> None:
 
 def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     # A plan that was made once: no server needs to be installed.
-    recorded = Plan.read(reference("multi-buffer-pool"))
+    recorded = Plan.read(todays("multi-buffer-pool"))
     chosen = replace(recorded, unavailable={"mysql-8.0": "it is not packaged"})
     monkeypatch.setattr("innolab.run.plan.prepare", lambda *_: chosen)
     body = _document("plan", "multi-buffer-pool")
@@ -88,7 +88,7 @@ def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPa
 
 def test_a_report_that_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "verify", lambda *_, **__: Findings([], ["It is not signed."]))
-    body = _document("verify", str(reference("multi-buffer-pool")))
+    body = _document("verify", str(todays("multi-buffer-pool")))
     assert body["holds"] is True
     assert body["faults"] == []
     assert body["notes"] == ["It is not signed."]
@@ -99,7 +99,7 @@ def test_a_report_that_does_not_hold_is_a_document_and_a_paragraph(
     innolab: Innolab, tmp_path: Path
 ) -> None:
     report = tmp_path / "2026-02-14-1"
-    shutil.copytree(reference("multi-buffer-pool"), report)
+    shutil.copytree(todays("multi-buffer-pool"), report)
     (report / "verdicts.json").write_text("[]")
     done = innolab("verify", str(report), "--json")
     assert done.returncode == 1
@@ -118,7 +118,7 @@ def test_bad_input_prints_no_document(innolab: Innolab) -> None:
 
 
 def test_a_comparison_has_ratios_and_verdicts_as_numbers(tmp_path: Path) -> None:
-    kept = reference("multi-buffer-pool")
+    kept = todays("multi-buffer-pool")
     other = tmp_path / "2026-02-14-1"
     shutil.copytree(kept, other)
     body = json.loads((other / "manifest.json").read_text())

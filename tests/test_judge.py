@@ -68,7 +68,7 @@ def _written(place: Path, name: str, text: str) -> Path:
 
 
 def _judged(place: Path, text: str = _TABLE, **given: Any) -> tuple[Path, Judged]:
-    return judged.judge(_written(place, "table-x.csv", text), **given)
+    return judged.judge(_written(place, "table-x.csv", text), **given, prove=verify.require)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judged]:
     """The published sweep, judged once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INNOLAB_REPORTS", str(tmp_path_factory.mktemp("reports")))
-        return judged.judge(_SWEEP, _CLAIMS, _ABOUT)
+        return judged.judge(_SWEEP, _CLAIMS, _ABOUT, prove=verify.require)
 
 
 # Statistics.
@@ -444,7 +444,9 @@ def test_runs_as_json_with_objects_and_series_within(place: Path) -> None:
         "about.yml",
         "metrics: {tpm.avg: transactions/min}\nfactors: {engine: , vu: }\nnotes: [tpm.samples]\n",
     )
-    folder, found = judged.judge(_written(place, "runs.json", json.dumps(runs)), about=about)
+    folder, found = judged.judge(
+        _written(place, "runs.json", json.dumps(runs)), about=about, prove=verify.require
+    )
     assert found.table.factors == {"engine": ["x", "y"], "vu": [10, 20]}
     assert found.table.values("tpm.avg", {"engine": "x", "vu": 10}) == [100.5]
     assert verify.verify(folder).faults == []

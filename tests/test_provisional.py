@@ -8,7 +8,10 @@ from conftest import reference
 from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.record.plan import Blocks, Plan
-from innolab.report import folders, manifest, provisional, render
+from innolab.report import folders, manifest, provisional, render, sealing
+from innolab.studies import rules
+
+_RECORDED = ("plan.json", "runs.jsonl", "rules.json", "series", "variables")
 
 
 class _Said:
@@ -47,14 +50,19 @@ def test_it_stands_at_the_final_address_and_says_what_it_is(begun: Path) -> None
     assert f"Provisional: 1 of at most {last} blocks are complete" in page
     assert f"claims are judged after block {first}" in page
     assert not any(f'class="{word}"' in page for word in ("reproduced", "contradicted"))
-    assert {p.name for p in begun.iterdir()} <= {*folders.RECORDED, render.PAGE_FILE}
+    assert {p.name for p in begun.iterdir()} <= {*_RECORDED, render.PAGE_FILE}
 
 
 def test_sealing_puts_the_report_where_the_page_was(begun: Path) -> None:
     address = folders.linked(begun)
     assert address.is_symlink()
     study = studies.find("multi-buffer-pool")
-    sealed = manifest.seal(study, begun, study.read(begun).runs, {"total": 0.0})
+    with sealing.apart(folders.version_of(begun), begun) as made:
+        rules.keep(study, made)
+        manifest.write(study, made, study.read(made).runs, {"total": 0.0})
+        (begun / "kernel-ipc-1").touch()
+        sealed = sealing.finish(made, begun, lambda _: None)
+        assert manifest.faults(sealed, manifest.read(sealed)) == []
     assert sealed == address
     assert not sealed.is_symlink()
     assert (sealed / folders.MANIFEST_FILE).exists()

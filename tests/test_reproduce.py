@@ -598,7 +598,7 @@ _MEASURE = """
 from innolab import studies
 from innolab.base.clock import Clock
 from innolab.hosts import machine
-from innolab.report import folders, manifest
+from innolab.report import folders, manifest, render, sealing
 from innolab.run.measure import measure
 from innolab.run.plan import prepare
 from innolab.run.progress import Shown
@@ -608,7 +608,10 @@ plan = prepare(study, study.check({"scale": "smoke", "builds": ["mysql-9.7"]}))
 with machine.measuring_alone(), Shown() as progress:
     folder = folders.begin(plan)
     runs = measure(study, folder, progress, clock)
-manifest.seal(study, folder, runs.runs, clock.account())
+with sealing.apart(folders.version_of(folder), folder) as made:
+    render.render(study, made)
+    manifest.write(study, made, runs.runs, clock.account())
+    sealing.finish(made, folder, lambda _: None)
 """
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import todays
 
 from innolab.base.errors import InputError
 from innolab.report import folders, manifest, signatures
@@ -19,7 +20,7 @@ ALICE, BOB = "alice@example.org", "bob@example.org"
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     """A copy of a published report, which its reader may sign."""
-    source = folders.finished("multi-buffer-pool")[-1]
+    source = todays("multi-buffer-pool")
     shutil.copytree(source, tmp_path / source.name)
     shutil.rmtree(tmp_path / source.name / signatures.FOLDER, ignore_errors=True)
     return tmp_path / source.name

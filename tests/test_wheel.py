@@ -8,7 +8,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import BIN, reference
@@ -16,7 +15,7 @@ from elsewhere import LOCK, UNPRIVILEGED, clone, installed, python, uv
 
 from innolab import studies
 from innolab.hosts import machine
-from innolab.report import folders, manifest
+from innolab.report import manifest
 
 pytestmark = pytest.mark.integration
 
@@ -180,27 +179,6 @@ def test_a_report_that_lies_anywhere_verifies(rendered: Path, run: Run, place: P
     assert f"{moved.name} holds" in done.stdout
     (moved / "verdicts.json").write_text("[]\n")
     assert "verdicts.json: changed after the report was sealed" in run("verify", moved).stdout
-
-
-def test_what_needs_the_history_says_that_it_needs_a_clone(
-    rendered: Path, run: Run, place: Path
-) -> None:
-    older = place / "older"
-    shutil.copytree(rendered, older)
-    page = older / "index.html"
-    page.write_text(page.read_text().replace("</body>", "<p>An older page.</p></body>"))
-
-    def by_another(body: dict[str, Any]) -> dict[str, Any]:
-        body["rendered_by"]["commit"] = "c" * 40
-        body["files"]["index.html"] = manifest.digest(page)
-        return {**body, "seal": manifest.seal_of(body)}
-
-    body = by_another(manifest.read(older))
-    (older / folders.MANIFEST_FILE).write_text(json.dumps(body))
-    done = run("verify", older)
-    assert done.returncode == 1
-    assert "installed as a package, without the project's history" in done.stdout
-    assert "in a clone of innolab" in done.stdout
 
 
 def test_uvx_runs_it(wheel: Path) -> None:

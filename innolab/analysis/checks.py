@@ -4,6 +4,7 @@ Because they read only the record, a reviewer can run them again without the ser
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from innolab.analysis import window_checks
@@ -11,33 +12,45 @@ from innolab.analysis.evidence import Check, Evidence, Finding, graded
 from innolab.record import run
 from innolab.storage import fidelity, profiles, raid
 
-STEAL_WARN, STEAL_INVALID = 0.02, 0.20
-OTHERS_WARN, OTHERS_INVALID = 0.10, 0.50
+_STEAL = {"warn": 0.02, "invalid": 0.20}
 # Of one processor. On a machine of two, another load at 40 % of one moves throughput by as much as
 # the tenth that a published "about" allows. Large machines have as many agents as processors: there
 # a share of all counts instead.
-OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE = 0.30, 0.05
+_OTHERS = {"warn": 0.10, "invalid": 0.50, "cpus": 0.30, "cpus_share": 0.05}
 # The kernel reads whole pages of its own beside the server's, and both count at their own moments;
 # of 20 sound cold scans none read less than 1.00 of its pages from the disk.
-READ_FROM_DISK_LEAST = 0.95
+_READ_FROM_DISK = {"least": 0.95}
 # Of a cold scan's CPU time the kernel took 11 to 31 % (MySQL 5.6) and 24 to 60 % (9.7) where memory
 # was held, and 42 to 57 % and 60 to 67 % where a hypervisor had taken it back: 16 scans each.
 # "memory held" finds those that the share alone cannot tell apart.
-KERNEL_WARN, KERNEL_INVALID = 0.50, 0.65
+_KERNEL = {"warn": 0.50, "invalid": 0.65}
 # Chunks and what other work left available cost some of it.
-HELD_LEAST = 0.90
+_HELD = {"least": 0.90}
 # Of what the device read and wrote. A file system adds 1 to 5 % of its own to writes (measured).
-FOREIGN_WARN, FOREIGN_INVALID = 0.10, 0.30
 # Where the server hardly uses the device, the little that any host does beside it disturbs nothing.
-FOREIGN_LEAST_BYTES_PER_S = 1024**2
+_FOREIGN = {"warn": 0.10, "invalid": 0.30, "least_bytes_per_s": 1024**2}
+# Of what fio gets: from a device of limits, and from one of service times.
+_DEVICE = {"limited": profiles.TOLERANCE, "timed": profiles.TIMED_TOLERANCE}
+_FORMULA = {"tolerance": raid.TOLERANCE}
 
 
-def judge(evidence: Evidence, checks: Mapping[str, Check]) -> list[run.Check]:
-    """Return the results of checks, in their order."""
+Bounds = Mapping[str, Mapping[str, float]]
+_OWN: Bounds = {}
+
+
+def judge(
+    evidence: Evidence, checks: Mapping[str, Check], bounds: Bounds = _OWN
+) -> list[run.Check]:
+    """Return the results of checks, in their order.
+
+    Parameters
+    ----------
+    bounds : by check, bounds to judge by instead of its own
+    """
     return [
         run.Check(check=name, result=result, says=says)
         for name, check in checks.items()
-        for result, says in [check(evidence)]
+        for result, says in [check(replace(evidence, bounds=bounds.get(name, {})))]
     ]
 
 
@@ -104,18 +117,19 @@ def _device(evidence: Evidence) -> Finding:
     if device["name"] == profiles.HOST:
         return "ok", "the host's own disk, as it is"
     if "fidelity" in device:
-        return _timed_device(device)
+        return _timed_device(device, evidence.bounds["timed"])
     found = profiles.Calibration(**device["calibration"])
-    profile = profiles.profiles()[device["name"]]
-    if wrong := profiles.faults(profile, found):
+    profile = evidence.devices[device["name"]]
+    tolerance = evidence.bounds["limited"]
+    if wrong := profiles.faults(profile, found, tolerance):
         return "invalid", f"fio got {', '.join(wrong)} from {profile.name}"
-    return "ok", f"fio found each device within {profiles.TOLERANCE:.0%} of its profile"
+    return "ok", f"fio found each device within {tolerance:.0%} of its profile"
 
 
-def _timed_device(device: Mapping[str, Any]) -> Finding:
-    if wrong := fidelity.faults(device["fidelity"]):
+def _timed_device(device: Mapping[str, Any], tolerance: float) -> Finding:
+    if wrong := fidelity.faults(device["fidelity"], tolerance):
         return "invalid", f"fio got {', '.join(wrong)} from {device['name']}"
-    says = f"fio found {device['name']} within {profiles.TIMED_TOLERANCE:.0%} of its model"
+    says = f"fio found {device['name']} within {tolerance:.0%} of its model"
     unjudged = [row["load"] for row in device["fidelity"] if not row["judged"]]
     return "ok", says + (f"; not judged: {', '.join(unjudged)}" if unjudged else "")
 
@@ -160,14 +174,12 @@ def _formula(evidence: Evidence) -> Finding:
     for kind, share in shares.items():
         want = array.iops(found["disk_iops"], share)
         got = device["calibration"][f"{kind}_per_s"]
-        if abs(got / want - 1) > raid.TOLERANCE:
+        if abs(got / want - 1) > evidence.bounds["tolerance"]:
             off.append(f"{got:,.0f} of {want:,.0f} ({kind})")
     if off:
         return "warn", f"fio got {', '.join(off)} operations a second by N d / (r + w p)"
-    return (
-        "ok",
-        f"fio found reads, writes and their mix within {raid.TOLERANCE:.0%} of N d / (r + w p)",
-    )
+    within = f"{evidence.bounds['tolerance']:.0%}"
+    return "ok", f"fio found reads, writes and their mix within {within} of N d / (r + w p)"
 
 
 def _no_swap(evidence: Evidence) -> Finding:
@@ -180,7 +192,7 @@ def _steal(evidence: Evidence) -> Finding:
     """Prevents the neighbours of a virtual machine from passing for a slow arm."""
     share = evidence.conditions["usage"]["steal_share"]
     says = f"{share:.1%} of the CPU time was stolen by the hypervisor"
-    return graded(share, STEAL_WARN, STEAL_INVALID), says
+    return graded(share, evidence.bounds), says
 
 
 def _others(evidence: Evidence) -> Finding:
@@ -189,10 +201,11 @@ def _others(evidence: Evidence) -> Finding:
     share = usage["others_share"]
     says = f"other processes used {share:.1%} of the CPUs"
     # A run of an older innolab does not say how many processors that was.
-    most = max(OTHERS_CPUS_INVALID, OTHERS_CPUS_SHARE * evidence.conditions["host"]["cores"])
+    bounds = evidence.bounds
+    most = max(bounds["cpus"], bounds["cpus_share"] * evidence.conditions["host"]["cores"])
     if usage.get("others_cpus", 0.0) > most:
         return "invalid", f"{says}, which is {usage['others_cpus']:.2f} processors' work"
-    return graded(share, OTHERS_WARN, OTHERS_INVALID), says
+    return graded(share, bounds), says
 
 
 def _foreign_traffic(evidence: Evidence) -> Finding:
@@ -204,9 +217,9 @@ def _foreign_traffic(evidence: Evidence) -> Finding:
     share = foreign / max(usage["device_bytes"], 1)
     per_s = foreign / max(usage["watched_s"], 1.0)
     says = f"others than the server had {share:.1%} of the device's traffic, {per_s:,.0f} bytes/s"
-    if per_s < FOREIGN_LEAST_BYTES_PER_S:
+    if per_s < evidence.bounds["least_bytes_per_s"]:
         return "ok", says
-    return graded(share, FOREIGN_WARN, FOREIGN_INVALID), says
+    return graded(share, evidence.bounds), says
 
 
 def read_from_disk(**within: Any) -> Check:
@@ -228,10 +241,10 @@ def read_from_disk(**within: Any) -> Check:
         [row] = rows
         wanted = row["pages_read"] * profiles.PAGE_BYTES
         says = f"{row['read_bytes']:,} bytes came from the disk for {wanted:,} bytes of pages"
-        enough = wanted > 0 and row["read_bytes"] >= READ_FROM_DISK_LEAST * wanted
+        enough = wanted > 0 and row["read_bytes"] >= evidence.bounds["least"] * wanted
         return ("ok" if enough else "invalid"), says
 
-    return check
+    return Check(check, _READ_FROM_DISK)
 
 
 def _memory_held(evidence: Evidence) -> Finding:
@@ -240,7 +253,7 @@ def _memory_held(evidence: Evidence) -> Finding:
     says = f"{held:,} bytes of memory were held before the start; {wanted:,} were wanted"
     if not evidence.conditions["host"]["free_page_reporting"]:
         return "ok", f"{says}; nobody takes free memory back from this host"
-    return ("ok" if held >= HELD_LEAST * wanted else "invalid"), says
+    return ("ok" if held >= evidence.bounds["least"] * wanted else "invalid"), says
 
 
 def kernel_share(**within: Any) -> Check:
@@ -262,9 +275,9 @@ def kernel_share(**within: Any) -> Check:
         [row] = rows
         share = row["kernel_cpu_s"] / max(row["cpu_s"], 0.01)
         says = f"the kernel took {share:.0%} of the CPU time of the cold work"
-        return graded(share, KERNEL_WARN, KERNEL_INVALID), says
+        return graded(share, evidence.bounds), says
 
-    return check
+    return Check(check, _KERNEL)
 
 
 def _at(evidence: Evidence, within: Mapping[str, Any], metric: str) -> list[Mapping[str, Any]]:
@@ -294,29 +307,22 @@ NEWER = (
 LOAD_CHECKS = ("load without errors", "load generator idle enough")
 
 CHECKS: dict[str, Check] = {
-    "debug build": _debug_build,
-    "pool not preloaded": _pool_not_preloaded,
-    "cold": _cold,
-    "effective settings": _effective,
-    "full scan": _full_scan,
-    "tables unchanged": _read_only,
-    "device as its profile": _device,
-    "array as asked": _array,
-    "array as its formula": _formula,
-    "load without errors": window_checks.load_errors,
-    "load generator idle enough": window_checks.generator,
-    "steady state": window_checks.steady,
-    "swap": _no_swap,
-    "steal": _steal,
-    "other load": _others,
-    "foreign disk traffic": _foreign_traffic,
-    "memory held": _memory_held,
-    "transactions a window": window_checks.transactions,
-    "overrun": window_checks.overrun,
-    "redo come round": window_checks.redo_come_round,
-    "redo log in cache": window_checks.log_in_cache,
-    "cap in force": window_checks.cap_in_force,
-    "error log": _error_log,
+    "debug build": Check(_debug_build),
+    "pool not preloaded": Check(_pool_not_preloaded),
+    "cold": Check(_cold),
+    "effective settings": Check(_effective),
+    "full scan": Check(_full_scan),
+    "tables unchanged": Check(_read_only),
+    "device as its profile": Check(_device, _DEVICE),
+    "array as asked": Check(_array),
+    "array as its formula": Check(_formula, _FORMULA),
+    "swap": Check(_no_swap),
+    "steal": Check(_steal, _STEAL),
+    "other load": Check(_others, _OTHERS),
+    "foreign disk traffic": Check(_foreign_traffic, _FOREIGN),
+    "memory held": Check(_memory_held, _HELD),
+    "error log": Check(_error_log),
+    **window_checks.CHECKS,
 }
 
 

@@ -168,7 +168,12 @@ class Asked(NamedTuple):
     settings: Mapping[str, Any]
     values: Mapping[str, Any]
     array: Mapping[str, Any] | None
-    known_windows_s: Collection[int] = ()
+    known_windows_s: Collection[float] = ()
+
+
+def same_settings(asked: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Return whether what a server was started with has all settings that were asked for."""
+    return all(same_value(str(v), str(requested.get(name))) for name, v in asked.items())
 
 
 def arms(runs: Sequence[Run], asked: Callable[[Run], Asked]) -> list[str]:
@@ -227,7 +232,7 @@ def _contradictions(run: Run, of: Asked) -> Iterator[str]:
             yield f"steady {row['label']}: no observation is of this window"
 
 
-def _fits(name: str, window_s: float, lengths: Collection[int]) -> bool:
+def _fits(name: str, window_s: float, lengths: Collection[float]) -> bool:
     """Return whether a window has a length that was asked for.
 
     The load's own lasts longer where few transactions end in it.

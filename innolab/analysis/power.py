@@ -9,6 +9,7 @@ lower for a claim with one bound, up to 0.09 lower for one with two.
 import bisect
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from innolab.analysis import stats
 
@@ -46,6 +47,8 @@ def half_width(spread: float, n: int, level: float = stats.LEVEL) -> float:
     return stats.student_quantile(level, n - 1) * spread / math.sqrt(n)
 
 
+# Schedule, verdicts and page ask for the same look again.
+@lru_cache(maxsize=4096)
 def power(
     spread: float, n: int, low: float, high: float, truth: float, level: float = stats.LEVEL
 ) -> float:
@@ -89,6 +92,7 @@ def _log(bound: float) -> float:
     return math.log(bound) if bound > 0 else -math.inf
 
 
+@lru_cache(maxsize=4096)
 def blocks_for(
     spread: float,
     low: float,

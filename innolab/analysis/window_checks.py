@@ -7,28 +7,30 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from innolab.analysis import steady_state
-from innolab.analysis.evidence import Evidence, Finding, graded
+from innolab.analysis.evidence import Check, Evidence, Finding, graded
 from innolab.storage import profiles
+from innolab.storage.profiles import Profile
 
 # The least at which a mean of exponential times is known within half of itself: 1.96 / sqrt(20).
 TRANSACTIONS_A_THREAD = 20
-OVERRUN_WARN, OVERRUN_INVALID = 1.10, 1.50
+_OVERRUN = {"warn": 1.10, "invalid": 1.50}
 # Of what a window wrote to the log; less stays, so pages are flushed as fast as the log is written.
 # Where that is less than a quarter of the log, its age says nothing yet.
-LEVELLED_SHARE, LEVELLED_LEAST = 0.5, 0.25
+_LEVELLED = {"levelled_share": 0.5, "levelled_least": 0.25}
 # Bytes that the server read and that are no pages, of those that it wrote to the log. A log in the
 # page cache needs none; of one on the disk what is written in part is read first, measured as 45 %.
-LOG_READ_SHARE, LOG_READ_LEAST_BYTES = 0.20, 2**18
+_LOG_READ = {"read_share": 0.20, "least_bytes": 2**18}
 # Less of the log than this in a window is no writing load.
-_WRITES_SHARE = 0.01
+_WRITES = {"writes_share": 0.01}
+_REDO = {**_LEVELLED, **_WRITES}
 # Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
 # limit. Measured with the limits in force: 5 % over in windows of 1 s, 8 % in one second.
-CAP_TOLERANCE, CAP_SECOND_TOLERANCE = 0.10, 0.20
+_CAP = {"window": 0.10, "second": 0.20}
 # It shares the host's CPUs with the server, so its share is also what it takes away.
-GENERATOR_WARN, GENERATOR_INVALID = 0.35, 0.50
+_GENERATOR = {"warn": 0.35, "invalid": 0.50}
 
 
-def load_errors(evidence: Evidence) -> Finding:
+def _load_errors(evidence: Evidence) -> Finding:
     """Prevents transactions that failed from counting as fast ones."""
     wrong = [
         f"{load['errors']} errors and {load['reconnects']} reconnects ({load['label']})"
@@ -38,14 +40,14 @@ def load_errors(evidence: Evidence) -> Finding:
     return ("warn", "; ".join(wrong)) if wrong else ("ok", "no error, no reconnect")
 
 
-def generator(evidence: Evidence) -> Finding:
+def _generator(evidence: Evidence) -> Finding:
     """Prevents the load generator's own limit from passing for the server's."""
     share = max(load["cpu_share"] for load in evidence.conditions["loads"])
     says = f"sysbench used {share:.0%} of the CPUs at most"
-    return graded(share, GENERATOR_WARN, GENERATOR_INVALID), says
+    return graded(share, evidence.bounds), says
 
 
-def steady(evidence: Evidence) -> Finding:
+def _steady(evidence: Evidence) -> Finding:
     """Prevents a server that still puts off its work from passing for a fast one."""
     drifting = []
     for found in evidence.conditions["steady"]:
@@ -53,7 +55,7 @@ def steady(evidence: Evidence) -> Finding:
             worst = ", ".join(
                 f"{quantity} {share:+.0%}"
                 for quantity, share in found["drifts"].items()
-                if abs(share) > steady_state.TOLERANCES[quantity]
+                if abs(share) > evidence.bounds[quantity]
             )
             drifting.append(f"{found['label']} after {found['waited_s']} s: {worst}")
     if drifting:
@@ -61,35 +63,35 @@ def steady(evidence: Evidence) -> Finding:
     return "ok", "throughput, dirty pages, checkpoint age and pool steady over the window"
 
 
-def transactions(evidence: Evidence) -> Finding:
+def _transactions(evidence: Evidence) -> Finding:
     """Prevents a handful of transactions from passing for a rate."""
-    loads = evidence.conditions["loads"]
+    loads, least = evidence.conditions["loads"], evidence.bounds["least_per_thread"]
     few = [
         f"{load['transactions']:,} by {load['threads']} threads ({load['label']})"
         for load in loads
-        if load["transactions"] < TRANSACTIONS_A_THREAD * load["threads"]
+        if load["transactions"] < least * load["threads"]
     ]
     if few:
-        return "warn", f"fewer than {TRANSACTIONS_A_THREAD} a thread: {'; '.join(few)}"
-    return "ok", f"at least {TRANSACTIONS_A_THREAD} transactions a thread in each window"
+        return "warn", f"fewer than {least:g} a thread: {'; '.join(few)}"
+    return "ok", f"at least {least:g} transactions a thread in each window"
 
 
-def overrun(evidence: Evidence) -> Finding:
+def _overrun(evidence: Evidence) -> Finding:
     """Prevents a window that waited for its last transactions from passing for one under load."""
     loads = evidence.conditions["loads"]
     worst = max(load["seconds"] / load["window_s"] for load in loads)
     says = f"windows lasted {worst:.0%} of their time at most"
     idle = [load["label"] for load in loads if _ends_idle(load)]
-    if idle and worst <= OVERRUN_INVALID:
+    if idle and worst <= evidence.bounds["invalid"]:
         return "warn", f"{says}; no transaction ended in the last second of: {', '.join(idle)}"
-    return graded(worst, OVERRUN_WARN, OVERRUN_INVALID), says
+    return graded(worst, evidence.bounds), says
 
 
 def _ends_idle(load: Mapping[str, Any]) -> bool:
     return bool(load["intervals"]) and load["intervals"][-1]["tps"] == 0
 
 
-def redo_come_round(evidence: Evidence) -> Finding:
+def _redo_come_round(evidence: Evidence) -> Finding:
     """Prevents a server that may still put off flushing from passing for one that has to flush.
 
     Until the redo log has been written once, nothing forces pages out, and its file is read from
@@ -98,27 +100,28 @@ def redo_come_round(evidence: Evidence) -> Finding:
     fresh = [
         f"{row['redo_before_bytes']:,.0f} of {row['redo_log_bytes']:,} bytes ({row['label']})"
         for row in evidence.conditions["steady"]
-        if not redo_came_round(row)
+        if not redo_came_round(row, evidence.bounds)
     ]
     if fresh:
         return "warn", f"the redo log was written but in part before: {'; '.join(fresh)}"
     return "ok", "the redo log had come round, or was hardly written"
 
 
-def redo_came_round(row: Mapping[str, Any]) -> bool:
+def redo_came_round(row: Mapping[str, Any], bounds: Mapping[str, float] = _REDO) -> bool:
     """Return whether the log was full once before a window, or levelled off in it.
 
     Without flushing, the age of the checkpoint grows by all that is written: from the mean of a
     window's first half to that of its second, by half of it.
     """
     log, written = row["redo_log_bytes"], row["redo_bytes"]
-    if written < _WRITES_SHARE * log or row["redo_before_bytes"] >= log:
+    if written < bounds["writes_share"] * log or row["redo_before_bytes"] >= log:
         return True
     grown = row["drifts"]["checkpoint_age_bytes"] * log
-    return bool(written >= LEVELLED_LEAST * log and grown < LEVELLED_SHARE * written / 2)
+    least, share = bounds["levelled_least"], bounds["levelled_share"]
+    return bool(written >= least * log and grown < share * written / 2)
 
 
-def log_in_cache(evidence: Evidence) -> Finding:
+def _log_in_cache(evidence: Evidence) -> Finding:
     """Prevents a server that waits for old blocks of its log from passing for one that writes it.
 
     Up to MySQL 5.6 a block of the log is read from the disk before it is written, where it is not
@@ -127,7 +130,7 @@ def log_in_cache(evidence: Evidence) -> Finding:
     cold = [
         f"{_log_read_bytes(row):,.0f} beside {row['redo_bytes']:,.0f} written ({row['label']})"
         for row in evidence.conditions["steady"]
-        if _reads_its_log(row)
+        if _reads_its_log(row, evidence.bounds)
     ]
     if cold:
         return (
@@ -141,9 +144,9 @@ def _log_read_bytes(row: Mapping[str, Any]) -> float:
     return float(row["server_read_bytes"] - row["pages_read"] * profiles.PAGE_BYTES)
 
 
-def _reads_its_log(row: Mapping[str, Any]) -> bool:
-    least = max(LOG_READ_LEAST_BYTES, LOG_READ_SHARE * row["redo_bytes"])
-    writes = row["redo_bytes"] >= _WRITES_SHARE * row["redo_log_bytes"]
+def _reads_its_log(row: Mapping[str, Any], bounds: Mapping[str, float]) -> bool:
+    least = max(bounds["least_bytes"], bounds["read_share"] * row["redo_bytes"])
+    writes = row["redo_bytes"] >= bounds["writes_share"] * row["redo_log_bytes"]
     return writes and _log_read_bytes(row) > least
 
 
@@ -156,16 +159,18 @@ _CAPS = {
 }
 
 
-def cap_in_force(evidence: Evidence) -> Finding:
+def _cap_in_force(evidence: Evidence) -> Finding:
     """Prevents a device whose limit was lifted meanwhile from passing for the one it stands for."""
-    profile = profiles.profiles().get(evidence.conditions["device"]["name"])
+    profile = evidence.devices.get(evidence.conditions["device"]["name"])
     if profile is None:
         return "ok", "a device without a limit of ours"
     if profile.times is not None:
         return "ok", f"{profile.name} had its service times before and after each window"
     rows = evidence.conditions["steady"]
     known = [row for row in rows if "most" in row]
-    over = [f"{row['label']}: {says}" for row in known for says in _over(row, profile)]
+    over = [
+        f"{row['label']}: {says}" for row in known for says in _over(row, profile, evidence.bounds)
+    ]
     if over:
         return "invalid", f"the device did more than {profile.name} can: {'; '.join(over)}"
     if unknown := [row["label"] for row in rows if "most" not in row]:
@@ -176,13 +181,25 @@ def cap_in_force(evidence: Evidence) -> Finding:
     return "ok", f"the device stayed below the limits of {profile.name}"
 
 
-def _over(row: Mapping[str, Any], profile: profiles.Profile) -> Iterator[str]:
+def _over(row: Mapping[str, Any], profile: Profile, bounds: Mapping[str, float]) -> Iterator[str]:
     """Yield where a window, or its busiest second, did more than a profile allows."""
     for name, of in _CAPS.items():
         limit = getattr(profile, of)
         if limit is None:
             continue
-        if row[name] > limit * (1 + CAP_TOLERANCE):
+        if row[name] > limit * (1 + bounds["window"]):
             yield f"{name} {row[name]:,.0f} of {limit:,}"
-        elif row["most"][name] > limit * (1 + CAP_SECOND_TOLERANCE):
+        elif row["most"][name] > limit * (1 + bounds["second"]):
             yield f"{name} {row['most'][name]:,.0f} of {limit:,} in one second"
+
+
+CHECKS: dict[str, Check] = {
+    "load without errors": Check(_load_errors),
+    "load generator idle enough": Check(_generator, _GENERATOR),
+    "steady state": Check(_steady, steady_state.TOLERANCES),
+    "transactions a window": Check(_transactions, {"least_per_thread": TRANSACTIONS_A_THREAD}),
+    "overrun": Check(_overrun, _OVERRUN),
+    "redo come round": Check(_redo_come_round, _REDO),
+    "redo log in cache": Check(_log_in_cache, {**_LOG_READ, **_WRITES}),
+    "cap in force": Check(_cap_in_force, _CAP),
+}

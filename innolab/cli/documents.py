@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
@@ -123,10 +123,15 @@ class Planned(BaseModel):
 
 
 class Verified(BaseModel):
-    """What `innolab verify` says of the report in a folder."""
+    """What `innolab verify` says of the report in a folder.
+
+    `page` says whether page and figures were checked: `unknown` if other code than today's made
+    them, which then cannot say; the report does not hold until somebody can.
+    """
 
     folder: str
     holds: bool
+    page: Literal["checked", "left out", "unknown"]
     faults: list[str]
     notes: list[str]
     limits: str
@@ -257,7 +262,8 @@ def verified(folder: Path, found: Findings, limits: str) -> Verified:
     """Return what verifying a report found."""
     return Verified(
         folder=str(folder),
-        holds=not found.faults,
+        holds=not found.faults and found.page != "unknown",
+        page=found.page,
         faults=found.faults,
         notes=found.notes,
         limits=limits,

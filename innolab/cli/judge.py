@@ -56,9 +56,9 @@ def judge(
     spread from this collection.
     """
     from innolab.cli import documents, judge_document
-    from innolab.report import judged, judged_page, render
+    from innolab.report import judged, judged_page, render, verify
 
-    folder, found = judged.judge(table, claims, about, ranked, name)
+    folder, found = judged.judge(table, claims, about, ranked, name, prove=verify.require)
     page = folder / render.PAGE_FILE
     if as_json:
         documents.show(judge_document.document(found, page))

@@ -85,7 +85,7 @@ def _on_this_host(
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
         folder = folders.begin(chosen, version)
-        return _report(study, folder, progress, clock, keep_failed=keep_failed)
+        return make_report(study, folder, progress, clock, keep_failed=keep_failed)
 
 
 def _on_hosts(
@@ -120,7 +120,7 @@ def _on_a_fleet(
         chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
         folder = folders.begin(_as_begun(study.name, chosen), version)
         with _in_folder_alone(folder):
-            return _report(study, folder, progress, clock, fleet)
+            return make_report(study, folder, progress, clock, fleet)
 
 
 def _as_begun(study: str, chosen: Any) -> Any:
@@ -157,7 +157,7 @@ def _in_folder_alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _report(
+def make_report(
     study: Any,
     folder: Path,
     progress: Any,
@@ -166,10 +166,10 @@ def _report(
     *,
     keep_failed: bool = False,
 ) -> Path:
-    """Measure what a report's folder lacks, seal it, and return its page."""
+    """Measure what is missing in a report's folder, seal it, and return its page."""
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
-    from innolab.report import manifest
+    from innolab.report import folders, manifest, render, sealing, verify
     from innolab.report.provisional import Provisional
     from innolab.run.measure import measure
 
@@ -184,11 +184,11 @@ def _report(
             f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
             f"kept in {folder}. Move it away to measure again."
         )
-    with clock.stage("rendering"):
-        from innolab.report import render
-
-        render.render(study, folder)
-    return manifest.seal(study, folder, runs.runs, clock.account()) / render.PAGE_FILE
+    with sealing.apart(folders.version_of(folder), folder) as made:
+        with clock.stage("rendering"):
+            render.render(study, made)
+        manifest.write(study, made, runs.runs, clock.account())
+        return sealing.finish(made, folder, verify.require) / render.PAGE_FILE
 
 
 def _set_up_s() -> float:

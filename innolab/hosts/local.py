@@ -6,11 +6,11 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from innolab.base import children
 from innolab.hosts import machine, pagecache, tools
 from innolab.hosts.base import Done, Host, Process, TimedOutError, Words
 
@@ -100,7 +100,7 @@ class Here(Host):
 
     def module(self, name: str) -> list[str]:
         """Return the words of the interpreter that we run on."""
-        return [sys.executable, "-m", name]
+        return children.python(name)
 
     def own_cpu_s(self) -> float:
         """Return our own CPU seconds and those of all children that have ended."""

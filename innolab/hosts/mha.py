@@ -6,12 +6,12 @@ it has done its work once.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
 
+from innolab.base import children
 from innolab.base.errors import InnolabError
 from innolab.base.waiting import await_that
 from innolab.hosts import address
@@ -57,7 +57,7 @@ def started(
         user=user,
         replica_user=replica_user,
         port=port,
-        move=f"{sys.executable} -m {address.__name__} {nodes}",
+        move=" ".join(children.python(address.__name__, str(nodes))),
         addresses=[server.address for server in servers],
     )
     node.write(settings, text)

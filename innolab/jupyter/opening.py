@@ -14,11 +14,11 @@ from typing import Any
 
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
-from innolab.record import runlog
+from innolab.record import replay, runlog
 from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
-from innolab.report import folders, manifest, render
+from innolab.report import folders, manifest
 from innolab.report.shown import Prose
 from innolab.run import expected, planned
 from innolab.run.expected import Earlier
@@ -111,7 +111,7 @@ def replayed(study: Study, shown: Opened) -> RunSet:
 
     if shown.report is None:
         raise InputError(f"{shown.says} {_duration(study, shown.plan)}")
-    with render.replaying(), Shown() as progress:
+    with replay.of(shown.folder), Shown() as progress:
         runs = measure(study, shown.folder, progress, Clock())
     display(Prose(shown.says))
     return runs

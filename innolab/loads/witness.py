@@ -19,6 +19,7 @@ from typing import Any
 
 from innolab.analysis import acknowledged
 from innolab.analysis.acknowledged import BEGIN, STRIDE, Attempt, Event
+from innolab.base import children
 from innolab.base.errors import InnolabError
 from innolab.base.waiting import await_that
 from innolab.hosts.base import Host
@@ -73,7 +74,7 @@ class Witness:
 
     def __enter__(self) -> "Witness":
         tied = ("setpriv", "--pdeathsig", "KILL")
-        words = [*tied, sys.executable, "-m", "innolab.loads.witness", *self._said]
+        words = [*tied, *children.python("innolab.loads.witness", *self._said)]
         self._process = self._node.start(words, env={}, log=self._log.with_suffix(".said"))
         return self
 

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 from mysql.connector import Error
 
+from innolab.base import children
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
 from innolab.mysql.target import Target, is_answer, refusal
@@ -230,7 +230,7 @@ def _beside(target: Target, size_bytes: int) -> Iterator["subprocess.Popen[bytes
     Without a buffer, of which a rest would be written to one that was killed, which raises.
     """
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "innolab.mysql.guard"], stdin=subprocess.PIPE,
+        children.python("innolab.mysql.guard"), stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
     ) as beside:  # fmt: skip
         assert beside.stdout is not None

@@ -17,6 +17,7 @@ from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.run import Run
 from innolab.report import folders, project, render
 from innolab.report.project import Author
+from innolab.studies import rules
 from innolab.studies.study import Study
 
 CRATE_FILE = "ro-crate-metadata.json"
@@ -40,8 +41,14 @@ _MEDIA_TYPES = {
     ".pdf": "application/pdf",
     ".png": "image/png",
     ".svg": "image/svg+xml",
+    ".yml": "application/yaml",
 }
+# The rest of a report came of these.
+_INPUTS = (PLAN_FILE, rules.FILE, rules.CLAIMS_FILE, rules.PUBLISHED_FILE)
 _DESCRIBED = {
+    rules.FILE: "What the runs were judged by: settings, windows, bounds of checks",
+    rules.CLAIMS_FILE: "The published claims, as predicates",
+    rules.PUBLISHED_FILE: "The published figures",
     PLAN_FILE: "What was asked for, fixed before the first run",
     runlog.FILE: "Every run, failed ones included: a JSON document a line",
     render.NOTEBOOK_FILE: "The study's notebook, executed on these runs",
@@ -104,13 +111,13 @@ def _graph(
     parts = {name: _file(name, *facts) for name, facts in sizes.items()}
     seal = _file(folders.MANIFEST_FILE)
     programs = _programs(runs)
-    inputs = [*_papers(study), *_builds(runs), *_parameters(plan)]
+    inputs = [_notebook(study), *_builds(runs), *_parameters(plan)]
     authors = [_author(author) for author in about.authors]
     groups = [author for author in authors if author["@type"] == "Organization"]
     licence = _licence(about.licence)
     action = _action(study, runs, programs, authors)
-    action["object"] = _ids([parts[PLAN_FILE], *inputs])
-    action["result"] = _ids([part for name, part in parts.items() if name != PLAN_FILE])
+    action["object"] = _ids([*(parts[name] for name in _INPUTS if name in parts), *inputs])
+    action["result"] = _ids([part for name, part in parts.items() if name not in _INPUTS])
     root = {
         "@id": "./",
         "@type": "Dataset",
@@ -212,25 +219,17 @@ def _builds(runs: Sequence[Run]) -> list[Entity]:
     ]
 
 
-def _papers(study: Study) -> list[Entity]:
-    """Return notebook, claims and published figures, as they were when the report was made."""
-    named = {
-        "notebook": (study.papers.notebook, "The notebook's source, with no outputs"),
-        "claims": (study.papers.claims, "The published claims, as predicates"),
-        "published": (study.papers.published, "The published figures"),
+def _notebook(study: Study) -> Entity:
+    """Return the notebook's source as it was when the report was made."""
+    path = study.papers.notebook
+    return {
+        "@id": "#notebook",
+        "@type": "CreativeWork",
+        "name": path.name,
+        "description": "The notebook's source, with no outputs",
+        "encodingFormat": _MEDIA_TYPES[path.suffix],
+        "sha256": files.digest(path),
     }
-    return [
-        {
-            "@id": f"#{name}",
-            "@type": "CreativeWork",
-            "name": path.name,
-            "description": says,
-            "encodingFormat": _MEDIA_TYPES.get(path.suffix, "application/yaml"),
-            "sha256": files.digest(path),
-        }
-        for name, (path, says) in named.items()
-        if path.is_file()
-    ]
 
 
 def _parameters(plan: Plan) -> list[Entity]:

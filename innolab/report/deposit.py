@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.base import files, places
+from innolab.base import files
 from innolab.base.errors import InputError
-from innolab.report import crate, manifest, project, render, revisions
-from innolab.report.verify import verify
+from innolab.report import crate, manifest, project, render
+from innolab.report.verify import require
+from innolab.studies.rules import CLAIMS_FILE, PUBLISHED_FILE
 from innolab.studies.study import Study
 
 # Zenodo's name for metadata in a repository, and what its deposition API takes as a request's body.
@@ -35,26 +36,19 @@ def write(report: Path, to: Path) -> Path:
     Raises
     ------
     InputError
-        Where the folder exists or cannot be made, the report does not verify, or what it was judged
-        by cannot be had here.
+        If the folder exists or cannot be made, or the report does not verify.
     """
     if to.exists():
         raise InputError(f"{to} exists already. Name a folder that does not, with --to.")
-    found = verify(report)
-    if found.faults:
-        raise InputError(
-            f"{report.name} does not hold, so it is not to be deposited: {found.faults[0]}. See: "
-            f"innolab verify {report}"
-        )
+    require(report)
     body = manifest.read(report)
     study = studies.find(body["study"])
-    judged_by = _judged_by(study, body)
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=to.parent, prefix=f"{to.name}.") as place:
             half = Path(place) / "deposit"
             half.mkdir()
-            _fill(half, report, body, study, judged_by)
+            _fill(half, report, body, study)
             half.rename(to)
     except OSError as error:
         raise InputError(
@@ -96,10 +90,9 @@ def metadata(report: Path, body: dict[str, Any], study: Study) -> dict[str, Any]
     }
 
 
-def _fill(
-    folder: Path, report: Path, body: dict[str, Any], study: Study, judged_by: list[Path]
-) -> None:
+def _fill(folder: Path, report: Path, body: dict[str, Any], study: Study) -> None:
     pack(report, folder / f"{study.name}-{body['version']}.zip")
+    judged_by = (report / CLAIMS_FILE, report / PUBLISHED_FILE)
     for path in [*judged_by, project.LICENCE_FILE, project.CITATION_FILE]:
         shutil.copyfile(path, folder / path.name)
     of_zenodo = metadata(report, body, study)
@@ -119,27 +112,6 @@ def pack(report: Path, archive: Path) -> None:
             entry = zipfile.ZipInfo(root + path.relative_to(report).as_posix(), _NO_TIME)
             entry.external_attr = _PLAIN_FILE
             packed.writestr(entry, path.read_bytes())
-
-
-def _judged_by(study: Study, body: dict[str, Any]) -> list[Path]:
-    """Return a study's notebook, claims and published figures as they were for a report.
-
-    Those of the revision that rendered it; where that cannot be had, today's, if their digests are
-    those of the manifest.
-    """
-    papers = study.papers
-    wanted = (body.get("notebook_sha256"), body.get("claims_sha256"))
-    try:
-        revision = revisions.tree(body)
-        found = [revision / path.relative_to(places.own()) for path in papers]
-    except (revisions.UnavailableError, ValueError) as error:
-        if wanted != (files.digest(papers.notebook), files.digest(papers.claims)):
-            raise InputError(
-                f"{body['version']} was judged by a notebook or by claims that are not today's, "
-                f"and they cannot be had here: {error}."
-            ) from None
-        found = list(papers)
-    return [path for path in found if path.is_file()]
 
 
 def _creator(author: project.Author) -> dict[str, str]:

@@ -1,19 +1,23 @@
 """Where reports lie. A report is begun in VERSION.unfinished and sealed by a rename."""
 
+import contextlib
 import datetime
+import fcntl
+import os
 import re
 import shutil
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from innolab.base import places
 from innolab.base.errors import InputError
-from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
 
 MANIFEST_FILE = "manifest.json"
 UNFINISHED = ".unfinished"
-# A report that is rendered again from recorded runs; never resumed as a measurement.
-RENDERING = ".rendering"
+# A report while it is copied to its place.
+_HALF = ".part"
 # Of a report of a published table that was judged.
 TABLE_FILE = "table.csv"
 # Signatures that people add to a sealed report; the seal is not of them.
@@ -21,8 +25,17 @@ SIGNATURES = "signatures"
 # Below a study's reports: a version is a day and a number, so none has these names.
 COMPARISONS = "comparisons"
 POOLS = "pooled"
-# What was recorded; all else in a report is made from it.
-RECORDED = (PLAN_FILE, runlog.FILE, "variables", "series")
+# What was recorded, and what it is judged by; the rest of a report is made from it.
+_RECORDED = re.compile(
+    r"plan\.json|runs\.jsonl|rules\.json|variables/[0-9a-f]{16}\.json|series/[0-9]{4,}\.parquet"
+)
+_MADE = re.compile(
+    r"claims\.yml|published\.csv|verdicts\.json|notebook\.ipynb|index\.html|manifest\.json"
+    r"|ro-crate-metadata\.json|figures/[a-z0-9-]+\.(svg|png|csv|md)|signatures/[^/]+\.(json|sig)"
+    # Of a judged table.
+    r"|table\.csv|about\.json|spreads\.json|rankings\.json"
+)
+_FOLDERS = ("variables", "series", "figures", SIGNATURES)
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")
 
 
@@ -33,13 +46,13 @@ def reports_folder() -> Path:
 
 def version_of(folder: Path) -> str:
     """Return the version that a report's folder, finished or not, is named after."""
-    return folder.name.removesuffix(UNFINISHED).removesuffix(RENDERING)
+    return folder.name.removesuffix(UNFINISHED)
 
 
 def finished(study: str, sealed_by: str = MANIFEST_FILE) -> list[Path]:
     """Return the folders of a study's sealed reports, oldest first."""
-    found = (reports_folder() / study).glob("*/" + sealed_by)
-    return sorted((p.parent for p in found), key=lambda p: _order(p.name))
+    found = (path.parent for path in (reports_folder() / study).glob("*/" + sealed_by))
+    return sorted((p for p in found if _VERSION.fullmatch(p.name)), key=lambda p: _order(p.name))
 
 
 def unfinished(study: str) -> list[Path]:
@@ -98,41 +111,68 @@ def begin(plan: Plan, version: str | None = None, place: str | None = None) -> P
     return _make(plan, version, place)
 
 
-def begin_from(report: Path, version: str | None, plan: Plan) -> Path:
-    """Return a new unfinished folder that holds a plan and the runs of a sealed report.
+def copy_recorded(report: Path, folder: Path) -> None:
+    """Copy what was recorded, and nothing that was made from it, into another folder.
 
     Raises
     ------
     InputError
-        As `begin`.
+        If anything of it is no plain file: a link would copy what the report does not hold.
     """
-    folder = _make(plan, version, plan.study, RENDERING)
-    copy_recorded(report, folder)
-    plan.write(folder)
-    return folder
+    for path, name in _files(report):
+        if _RECORDED.fullmatch(name):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise InputError(f"{path} is no plain file, so {report.name} is not copied.")
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / name)
 
 
-def copy_recorded(report: Path, folder: Path) -> None:
-    """Copy what was recorded, and nothing that was made from it, into another folder."""
-    for name in RECORDED:
-        source = report / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name)
-        elif source.exists():
-            shutil.copy(source, folder / name)
+def foreign(folder: Path) -> list[str]:
+    """Return what does not belong in a report's folder, each with the reason.
+
+    A link would let a report show what is elsewhere, a pipe let its reader wait without end, and a
+    program of the reader take a file of another name for its own configuration or code.
+    """
+    found = []
+    for path, name in _files(folder):
+        kind = path.lstat().st_mode
+        if stat.S_ISLNK(kind):
+            found.append(f"{name!r}: it is a link, and a report holds files alone")
+        elif stat.S_ISDIR(kind):
+            if name not in _FOLDERS:
+                found.append(f"{name!r}: no report has a folder of this name")
+        elif not stat.S_ISREG(kind):
+            found.append(f"{name!r}: it is neither a file nor a folder")
+        elif not (_RECORDED.fullmatch(name) or _MADE.fullmatch(name)):
+            found.append(f"{name!r}: no report has a file of this name")
+    return sorted(found)
 
 
-def _make(plan: Plan, version: str | None, place: str, suffix: str = UNFINISHED) -> Path:
-    folder = reports_folder() / place / ((version or _next(place)) + suffix)
-    if version and not _VERSION.fullmatch(version):
+def _files(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield all in a folder with its relative name; no link is followed."""
+    for place, folders, others in os.walk(folder, followlinks=False):
+        for name in [*folders, *others]:
+            path = Path(place) / name
+            yield path, path.relative_to(folder).as_posix()
+
+
+def _free(final: Path) -> Path:
+    """Return the folder of a version that nothing has yet."""
+    if not _VERSION.fullmatch(final.name):
         raise InputError(
-            f"'{version}' is no version; a version is a day and a number: 2026-01-31-1."
+            f"'{final.name}' is no version; a version is a day and a number: 2026-01-31-1."
         )
-    if folder.exists() or folder.with_name(version_of(folder)).exists():
+    if final.exists() or final.with_name(final.name + UNFINISHED).exists():
         raise InputError(
-            f"The report {place}/{version} exists already, and reports are never overwritten. "
-            "Leave the version out to get the next free one."
+            f"The report {final.parent.name}/{final.name} exists already, and reports are never "
+            "overwritten. Leave the version out to get the next free one."
         )
+    return final
+
+
+def _make(plan: Plan, version: str | None, place: str) -> Path:
+    final = _free(reports_folder() / place / (version or _next(place)))
+    folder = final.with_name(final.name + UNFINISHED)
     try:
         folder.mkdir(parents=True)
         plan.write(folder)
@@ -153,20 +193,44 @@ def tables() -> dict[str, list[Path]]:
     return {name: sorted(of, key=lambda folder: _order(folder.name)) for name, of in found.items()}
 
 
-def begin_table(name: str) -> Path:
-    """Return a new folder, not sealed yet, for the report of a judged table.
+@contextlib.contextmanager
+def next_version(place: str, version: str | None = None) -> Iterator[Path]:
+    """Give the folder of the next version below a place, which no other process takes meanwhile.
+
+    The folder is not made: what fails or is killed uses up no version.
 
     Raises
     ------
     InputError
-        Where the reports' folder cannot be written.
+        If the named version exists or is no version, or the reports' folder cannot be written.
     """
-    folder = reports_folder() / name / (_next(name) + RENDERING)
+    parent = reports_folder() / place
     try:
-        folder.mkdir(parents=True)
+        parent.mkdir(parents=True, exist_ok=True)
+        held = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise _unwritable(error) from None
-    return folder
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for left in parent.glob(f".*{_HALF}"):  # Of a process that was killed as it put it there.
+            shutil.rmtree(left)
+        yield _free(parent / (version or _next(place)))
+    finally:
+        os.close(held)
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # Only if nothing was put there.
+
+
+def put(made: Path, final: Path) -> Path:
+    """Put a finished folder in its place, whole or not at all, and return the place."""
+    half = final.with_name(f".{final.name}{_HALF}")
+    try:
+        shutil.copytree(made, half)
+        half.rename(final)
+    except BaseException:
+        shutil.rmtree(half, ignore_errors=True)
+        raise
+    return final
 
 
 def _unwritable(error: OSError) -> InputError:

@@ -26,7 +26,7 @@ from innolab.record import about as describing
 from innolab.record import table as tables
 from innolab.record.about import About, Kind
 from innolab.record.table import Table
-from innolab.report import folders, judged_page, manifest, render, same
+from innolab.report import folders, judged_page, manifest, render, same, sealing
 
 TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.yml"
 SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
@@ -41,6 +41,8 @@ def judge(
     about: Path | None = None,
     ranked: str | None = None,
     name: str | None = None,
+    *,
+    prove: sealing.Proof,
 ) -> tuple[Path, Judged]:
     """Judge a table, write its report, and return the report's folder and what it says.
 
@@ -51,6 +53,7 @@ def judge(
     about : a description of the columns
     ranked : the factor whose levels are ranked
     name : of the report; else that of the table's file
+    prove : takes the finished folder before it is put in its place, and raises if it does not hold
 
     Raises
     ------
@@ -67,9 +70,7 @@ def judge(
     table = tables.read(path, described, outputs.metrics)
     body = _claims_text(claims) if claims else None
     found = _judged(named, table, claims, _lent_today)
-    # All is computed, so that only a full disk leaves a report half-written.
-    folder = folders.begin_table(named)
-    try:
+    with folders.next_version(named) as final, sealing.apart(final.name) as folder:
         files.write(folder / TABLE_FILE, table.as_csv())
         files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
         if body is not None:
@@ -83,10 +84,9 @@ def judge(
             "given": {one.name: files.digest(one) for one in given} | _outputs(path, table),
             "runs": {"rows": len(table.rows), "arms": len(table.arms)},
         }
-        return manifest.seal_table(folder, facts), found
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        manifest.write_of_table(folder, facts)
+        prove(folder)
+        return folders.put(folder, final), found
 
 
 def _outputs(path: Path, table: Table) -> dict[str, str]:
@@ -176,7 +176,7 @@ def write(found: Judged, folder: Path) -> None:
     judged_page.write(found, folder)
 
 
-def faults(report: Path, body: dict[str, Any]) -> tuple[list[str], list[str]]:
+def faults(report: Path, body: dict[str, Any], *, with_page: bool) -> tuple[list[str], list[str]]:
     """Return in what a sealed report differs from what its table gives, and notes for a reader."""
     with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
         made = Path(place) / str(body["version"])
@@ -191,6 +191,8 @@ def faults(report: Path, body: dict[str, Any]) -> tuple[list[str], list[str]]:
         files.write(made / SPREADS_FILE, _json(_spreads(found.spreads)))
         write(found, made)
         names = manifest.members(report).keys() | manifest.members(made).keys()
+        if not with_page:
+            names &= {*GIVEN, render.VERDICTS_FILE, RANKINGS_FILE}
         differing = same.differences(report, made, sorted(names))
     # By all its numbers: the words alone would vouch for a smaller one.
     today = {known.spread for known in spreads.read()}

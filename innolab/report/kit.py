@@ -34,6 +34,7 @@ from innolab.report import (
 from innolab.report.citation import Citation
 from innolab.report.render import TEMPLATES
 from innolab.report.styles import Style, Width
+from innolab.studies import rules
 from innolab.studies.study import Study
 
 _CSS_PX_PER_INCH = 96
@@ -113,6 +114,8 @@ def _write(
     copy.mkdir()
     folders.copy_recorded(report, copy)
     plan.write(copy)
+    study = rules.with_papers(study, report)
+    rules.keep(study, copy)
     cited = citation.of_report(body, study.title)
     try:
         with recompute.drawn(study, copy, name) as drawn:
@@ -299,7 +302,7 @@ def _check_folder(report: Path, folder: Path, *, overwrite: bool) -> None:
 
 def _check_seal(report: Path, body: Mapping[str, Any]) -> None:
     """Refuse a report that was changed since it was sealed: nobody should publish from it."""
-    faults = manifest.strangers(report)
+    faults = folders.foreign(report)
     if not faults and (manifest.digests(report), manifest.seal_of(dict(body))) != (
         body["files"],
         body["seal"],

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from innolab.analysis import claim_files
 from innolab.base import files, parsing, places
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
 from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.report import crate, folders, render
+from innolab.report import crate, folders, render, renderer
+from innolab.studies.rules import CLAIMS_FILE
 from innolab.studies.study import Study
 
 LOCK = places.own("requirements.lock")
@@ -39,10 +39,19 @@ class _Innolab(BaseModel):
     dirty: bool | None
 
 
+class _Renderer(BaseModel):
+    """The code that made page and figures: digest of ours, and versions of libraries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code_sha256: str = Field(pattern=_SHA256)
+    libraries: dict[str, str]
+
+
 class _Manifest(BaseModel):
     """What a manifest must hold for a reader to make sense of it.
 
-    The last five are not in reports of innolab 0.1.0.
+    The last six are not in all older reports.
 
     Attributes
     ----------
@@ -63,6 +72,7 @@ class _Manifest(BaseModel):
     record_schema : the version of the form of runs
     notebook_sha256, claims_sha256 : the digests of the study's notebook and claims
     sealed_at : when, with the time zone
+    renderer : the code that made page and figures
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -89,6 +99,7 @@ class _Manifest(BaseModel):
     notebook_sha256: str | None = Field(default=None, pattern=_SHA256)
     claims_sha256: str | None = Field(default=None, pattern=_SHA256)
     sealed_at: AwareDatetime | None = None
+    renderer: _Renderer | None = None
 
 
 class _OfTable(BaseModel):
@@ -101,7 +112,7 @@ class _OfTable(BaseModel):
     title, source : of the table: who published it
     given : the digest of each file that was given, by its name
     runs : how many rows and arms the table has
-    rendered_by, lock_sha256, sealed_at, files, seal, time_s : as in the manifest of a study
+    rendered_by, renderer, lock_sha256, sealed_at, files, seal, time_s : as in that of a study
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -120,6 +131,7 @@ class _OfTable(BaseModel):
     time_s: dict[str, float]
     files: dict[str, str]
     seal: str = Field(pattern=_SHA256)
+    renderer: _Renderer | None = None
 
 
 def is_of_table(body: Mapping[str, Any]) -> bool:
@@ -127,74 +139,75 @@ def is_of_table(body: Mapping[str, Any]) -> bool:
     return body.get("kind") == TABLE
 
 
-def seal_table(folder: Path, facts: Mapping[str, Any]) -> Path:
-    """Write the manifest of a judged table, rename its folder to its version, and return it.
+def write_of_table(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write the manifest of a judged table into its finished folder, which its version names.
 
     Parameters
     ----------
     facts : its `study`, `title`, `source`, `given` and `runs`
     """
-    return _sealed(
-        folder,
-        {
-            "schema": 1,
-            "kind": TABLE,
-            "version": folders.version_of(folder),
-            **facts,
-            "rendered_by": own_facts(),
-            "lock_sha256": digest(LOCK),
-            "sealed_at": _now(),
-            "time_s": {},
-            "files": digests(folder),
-        },
-    )
+    body = {
+        "schema": 1,
+        "kind": TABLE,
+        "version": folder.name,
+        **facts,
+        "rendered_by": own_facts(),
+        "renderer": renderer.todays(None),
+        "lock_sha256": digest(LOCK),
+        "sealed_at": _now(),
+        "time_s": {},
+        "files": digests(folder),
+    }
+    _write(folder, body)
 
 
-def seal(
+def write(
     study: Study,
     folder: Path,
     runs: list[Run],
     time_s: dict[str, float],
     rendered_from: str | None = None,
-) -> Path:
-    """Write crate and manifest, rename the unfinished folder to its version, and return it.
+) -> None:
+    """Write crate and manifest into a report's finished folder, which its version names.
 
-    `rendered_from` is the version whose runs were rendered again, or None where they were measured.
+    Parameters
+    ----------
+    rendered_from : the version whose runs were rendered again; None if they were measured for it
+
+    Raises
+    ------
+    InnolabError
+        If the folder holds what belongs to no report.
     """
-    version = folders.version_of(folder)
+    if foreign := folders.foreign(folder):
+        raise InnolabError(f"The report cannot be sealed: {foreign[0]}.")
     crate.write(study, folder, runs, digests(folder))
     body: dict[str, Any] = {
         "schema": 1,
-        "version": version,
+        "version": folder.name,
         **recorded(Plan.read(folder), runs),
         "rendered_by": own_facts(),
         "rendered_from": rendered_from,
+        "renderer": renderer.todays(study),
         "study_revision": study.revision,
         "record_schema": SCHEMA,
         "notebook_sha256": digest(render.source_of(study)),
-        "claims_sha256": claim_files.sha256(study.papers.claims),
+        "claims_sha256": digest(folder / CLAIMS_FILE),
         "lock_sha256": digest(LOCK),
         "sealed_at": _now(),
         "time_s": time_s,
         "files": digests(folder),
     }
-    return _sealed(folder, body)
+    _write(folder, body)
 
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
-def _sealed(folder: Path, body: dict[str, Any]) -> Path:
+def _write(folder: Path, body: dict[str, Any]) -> None:
     body["seal"] = seal_of(body)
     files.write(folder / folders.MANIFEST_FILE, json.dumps(body, indent=1) + "\n")
-    final = folder.with_name(folders.version_of(folder))
-    if final.is_symlink():  # To the provisional page.
-        final.unlink()
-    if final.exists():
-        raise InnolabError(f"{final} exists already, and reports are never overwritten.")
-    folder.rename(final)
-    return final
 
 
 def recorded(plan: Plan, runs: list[Run]) -> dict[str, Any]:
@@ -259,22 +272,6 @@ def faults(report: Path, body: dict[str, Any]) -> list[str]:
             found.append(f"{name}: not part of the report when it was sealed")
         elif listed[name] != digest(present[name]):
             found.append(f"{name}: changed after the report was sealed")
-    return found
-
-
-def strangers(folder: Path) -> list[str]:
-    """Return what in a report's folder is neither a plain file nor a folder.
-
-    A link would let a report show what lies elsewhere, and a pipe let its reader wait for ever.
-    """
-    found = []
-    for path in _walk(folder):
-        name = str(path.relative_to(folder))
-        kind = path.lstat().st_mode
-        if stat.S_ISLNK(kind):
-            found.append(f"{name!r}: it is a link, and a report holds files alone")
-        elif not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
-            found.append(f"{name!r}: it is neither a file nor a folder")
     return found
 
 

@@ -9,7 +9,7 @@ from innolab.analysis import claim_files, pooling
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
-from innolab.report import manifest
+from innolab.report import folders, manifest
 from innolab.studies.study import Study
 
 _SHA_DIGITS = 9
@@ -73,7 +73,7 @@ def _names(reports: Sequence[Path]) -> list[str]:
 
 def _whole(folder: Path) -> dict[str, Any]:
     """Return the manifest of a report that is as it was sealed."""
-    strange = manifest.strangers(folder)
+    strange = folders.foreign(folder)
     body = manifest.read(folder)
     if faults := strange or manifest.faults(folder, body):
         more = f" (and {len(faults) - 1} faults more)" if len(faults) > 1 else ""

@@ -8,7 +8,6 @@ that JupyterLab and a report show the same; here there is no kernel to wait for.
 import ast
 import contextlib
 import io
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import nbformat
 
 from innolab.base.errors import InnolabError
+from innolab.record import replay
 from innolab.record.plan import Plan
 from innolab.report import figures, render
 from innolab.studies.study import Study
@@ -93,7 +93,7 @@ def _executed(source: Path, plan: Plan, folder: Path, *, is_partial: bool) -> An
     )
     names: dict[str, Any] = {"__name__": "__main__"}
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    with _inside(folder), _same_backend(), render.replaying(partly=is_partial):
+    with _same_backend(), replay.of(folder, partly=is_partial):
         for number, cell in enumerate(code, 1):
             # These cells only assign what the plan holds, and are never run.
             if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", [])):
@@ -137,16 +137,6 @@ def _formatted(value: Any) -> Mapping[str, Any]:
 
     shown, _ = DisplayFormatter().format(value)
     return shown
-
-
-@contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,30 +12,27 @@ from typing import Any
 import nbformat
 
 from innolab.analysis.verdicts import Verdict
-from innolab.base import files, language, parsing
+from innolab.base import children, files, language, parsing
 from innolab.base.errors import InnolabError, InputError
+from innolab.record import replay
 from innolab.record.plan import Plan
 from innolab.report import folders, lead, markup
+from innolab.studies import rules
 from innolab.studies.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 
-def render(study: Study, folder: Path, source: Path | None = None) -> None:
+def render(study: Study, folder: Path) -> None:
     """Write notebook, figures, verdicts and page into a folder that holds plan and runs.
-
-    Parameters
-    ----------
-    source : the notebook to execute; the study's own where none is given
 
     Raises
     ------
     InnolabError
-        Where a cell fails; quotes its error.
+        If a cell fails; quotes its error.
     """
-    notebook = source or source_of(study)
-    complete(study, folder, lambda plan: execute(notebook, plan, folder))
+    complete(study, folder, lambda plan: execute(source_of(study), plan, folder))
 
 
 def complete(
@@ -51,6 +49,7 @@ def complete(
         the verdicts
     provisional : gives the words that mark the page of a plan that is not complete yet
     """
+    rules.keep(study, folder)
     plan = Plan.read(folder)
     with language.speaking(plan.parameters.get("language", language.ENGLISH)):
         _complete(study, folder, plan, executed(plan), provisional)
@@ -80,20 +79,6 @@ def source_of(study: Study) -> Path:
     return study.papers.notebook
 
 
-def source_from(executed: Any) -> str:
-    """Return the source of an executed notebook: no outputs, no cell that papermill injected."""
-    notebook = nbformat.from_dict(executed)
-    notebook.cells = [
-        cell
-        for cell in notebook.cells
-        if "injected-parameters" not in cell.metadata.get("tags", [])
-    ]
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
-    return str(nbformat.writes(notebook))
-
-
 def read_verdicts(folder: Path) -> list[dict[str, Any]]:
     """Return what a report's verdicts.json holds.
 
@@ -112,51 +97,46 @@ def read_verdicts(folder: Path) -> list[dict[str, Any]]:
 
 
 def execute(source: Path, plan: Plan, folder: Path) -> Any:
-    """Return the notebook executed in the report's folder on its recorded runs alone.
+    """Return a study's notebook executed by a kernel on the recorded runs in a folder alone.
 
-    Time, host and tool of the execution are removed, so that the same runs
-    give the same bytes.
+    The kernel works in an empty folder of its own, which has its sockets too. Time, host and tool
+    of the execution are removed, so that the same runs give the same bytes.
     """
     import papermill
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
-    executed = folder / ("part." + NOTEBOOK_FILE)
-    try:
-        with replaying():
+    with tempfile.TemporaryDirectory(prefix="innolab-kernel-") as room, _environment_for(folder):
+        try:
             notebook = papermill.execute_notebook(
                 str(source),
-                str(executed),
+                str(Path(room) / NOTEBOOK_FILE),
                 parameters=plan.parameters,
                 kernel_name="python3",
-                cwd=str(folder),
+                cwd=room,
                 progress_bar=False,
                 log_output=False,
                 # A private socket file instead of a TCP port that others on this host may reach.
                 config=Config(KernelManager={"transport": "ipc"}),
             )
-    except PapermillExecutionError as error:
-        raise InnolabError(
-            f"Cell {error.exec_count} of {source.name} failed: {error.ename}: {error.evalue}. "
-            "The runs are kept."
-        ) from None
-    finally:
-        executed.unlink(missing_ok=True)
+        except PapermillExecutionError as error:
+            raise InnolabError(
+                f"Cell {error.exec_count} of {source.name} failed: {error.ename}: {error.evalue}. "
+                "The runs are kept."
+            ) from None
     return timeless(notebook)
 
 
 @contextlib.contextmanager
-def replaying(*, partly: bool = False) -> Iterator[None]:
-    """Let the block measure nothing: what is not recorded is an error there, unless `partly`."""
-    before = os.environ.get("INNOLAB_REPLAY")
-    os.environ["INNOLAB_REPLAY"] = "partly" if partly else "1"
+def _environment_for(folder: Path) -> Iterator[None]:
+    """Let kernels that are started meanwhile replay the runs in a folder, on a safe path."""
+    before = dict(os.environ)
+    os.environ.update(children.environment(**{replay.VARIABLE: str(folder)}))
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["INNOLAB_REPLAY"]
-        else:
-            os.environ["INNOLAB_REPLAY"] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def timeless(notebook: Any) -> Any:

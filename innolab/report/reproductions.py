@@ -13,7 +13,8 @@ from innolab.base.errors import InputError
 from innolab.record import runlog
 from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
-from innolab.report import companions, folders, manifest, verify
+from innolab.report import companions, folders, manifest, records
+from innolab.studies import rules
 from innolab.studies.study import Study
 
 REPRODUCTIONS = "reproductions"
@@ -98,7 +99,7 @@ def faults(study: Study, folder: Path) -> list[str]:
     runs = study.read(folder)
     body = {"sealed_at": answer["judged_at"], **manifest.recorded(plan, runs.runs)}
     found += [f"{runlog.FILE}: its last line is torn"] if torn else []
-    found += verify.of_session(entries, body)
-    found += verify.of_plan(study, study.check(plan.parameters), plan, entries, runs, body)
+    found += records.of_session(entries, body)
+    found += records.of_plan(study, rules.of(study, plan, runs), plan, entries, runs, body)
     found += companions.faults(runs, folder)
     return found or companions.metrics(study.name, folder).faults

@@ -164,7 +164,7 @@ def _sound(report: Path) -> dict[str, Any]:
         fault = f"{folders.MANIFEST_FILE} was changed after it was sealed"
     elif body.get("version") != report.resolve().name:
         fault = f"it is version {body.get('version')} under another name"
-    elif strangers := manifest.strangers(report):
+    elif strangers := folders.foreign(report):
         fault = strangers[0]
     elif changed := _changed(report, body["files"]):
         fault = f"{_plain(changed[0])} is not as it was sealed"

@@ -1,20 +1,17 @@
-"""Check a report without a server, and without executing anything of it unless asked to."""
+"""Check a report without a server, by the installed innolab alone: nothing of the report runs."""
 
 import tempfile
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from innolab import studies
-from innolab.analysis import checks, consistency
-from innolab.base import parsing
+from innolab.analysis import claim_files, consistency
+from innolab.base.children import Child
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
-from innolab.record.plan import PLAN_FILE, Plan
-from innolab.record.run import Check, Run
-from innolab.record.runlog import Entry, RunLog
+from innolab.record.plan import Plan
+from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import (
     companions,
@@ -22,351 +19,263 @@ from innolab.report import (
     folders,
     judged,
     manifest,
-    recompute,
+    records,
     render,
-    revisions,
+    renderer,
     same,
-    sandbox,
     signatures,
 )
-from innolab.studies import schedule
-from innolab.studies.parameters import Parameters
+from innolab.studies import judging, rules
+from innolab.studies.rules import Rules
 from innolab.studies.study import Study
 
 LIMITS = (
-    "What this cannot prove: that the runs happened. Whoever invents a whole session with "
+    "What this cannot prove: that the runs happened. Anyone who invents a whole session with "
     "patience, its series, counters and clock included, makes a report that holds; a signature "
     "says who vouches for it, and measuring again is the only proof."
 )
-_REPLAY_LIMIT_S = 900
+_WORKER = "innolab.report.recomputing"
+# Of a verdict: what is no sentence, which a later innolab may word otherwise.
+_VALUES = (
+    "claim", "server", "stands", "verdict", "published", "estimate", "low", "high", "level", "n",
+    "looks", "power", "blocks_needed",
+)  # fmt: skip
 
 
 @dataclass
 class Findings:
     """What was found of a report: faults, each naming its file, and what a reader should know.
 
-    `of` says what was compared.
+    Attributes
+    ----------
+    of : what was compared
+    page : whether page and figures were compared with what the runs give; `unknown` if the code
+        that made them is not today's, which then cannot say
+    why_unknown : why it is unknown
     """
 
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    of: str = "files, runs, settings, series, checks, verdicts, figures, notebook and page"
+    of: str = "files, runs, settings, series, checks and verdicts"
+    page: Literal["checked", "left out", "unknown"] = "unknown"
+    why_unknown: str = ""
 
 
-def verify(report: Path, *, execute: bool = False, signers: Path | None = None) -> Findings:
-    """Return every fault of a report; none means that it holds.
+def verify(report: Path, *, signers: Path | None = None, records_only: bool = False) -> Findings:
+    """Return every fault of a report; none means that what was looked at holds.
 
     Cheap tests come first, and nothing is computed from a report that fails them.
 
     Parameters
     ----------
-    execute : whether a notebook that is not the study's own is executed too, in a sandbox
-    signers : a file of allowed signers as ssh-keygen reads it; the user's own where none is given
+    signers : a file of allowed signers as ssh-keygen reads it; by default the user's own
+    records_only : whether page and figures are left out
 
     Raises
     ------
     InputError
-        Where manifest or plan are damaged, the report is of an unknown study, or a notebook is to
-        be executed where this host has no sandbox.
+        If manifest or plan are damaged, or the report is of an unknown study.
     """
-    found = Findings()
-    if strange := manifest.strangers(report):
-        return Findings(strange)
+    found = Findings(page="left out" if records_only else "unknown")
+    if foreign := folders.foreign(report):
+        found.faults += foreign
+        return found
     body = manifest.read(report)
-    if faults := manifest.faults(report, body):
-        return Findings(faults)
+    found.faults += manifest.faults(report, body)
+    if found.faults:
+        return found
     if manifest.is_of_table(body):
-        return _of_table(report, body, signers)
-    plan = Plan.read(report)
-    study = studies.find(plan.study)
-    try:
-        entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
-        runs = study.read(report)
-    except InnolabError as error:
-        return Findings([f"{runlog.FILE}: {error}"])
-    found.faults += [f"{runlog.FILE}: its last line is torn"] if torn else []
-    found.faults += of_session(entries, body)
-    if is_todays := _is_of_todays_study(study, plan, runs):
-        parameters = study.check(plan.parameters)
-        found.faults += of_plan(study, parameters, plan, entries, runs, body)
-        found.faults += companions.faults(runs, report)
-    found.notes += consistency.own_builds(runs.runs)
-    if not runlog.is_bound(entries):
-        found.notes.append(
-            f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
-            "innolab 0.1.0: their order and the number planned were not checked."
-        )
-    found.notes += consistency.claims(runlog.by_session(entries), body.get("claims_sha256"))
-    if not found.faults:
-        # Series take some seconds of a second core, while all else is computed again on the first.
-        with ProcessPoolExecutor(1, get_context("spawn")) as beside:
-            followed = beside.submit(companions.metrics, study.name, report) if is_todays else None
-            _derived(report, body, study, found, is_todays=is_todays, execute=execute)
-            faults, notes = _result(followed) if followed else ([], [])
-            found.faults += faults
-            found.notes += notes
+        _table(report, body, found)
+    else:
+        _study_report(report, body, found)
     faults, notes = signatures.check(report, signers)
     found.faults += faults
     found.notes += notes
     return found
 
 
-def _of_table(report: Path, body: dict[str, Any], signers: Path | None) -> Findings:
-    """Return every fault of the report of a judged table."""
-    found = [judged.faults(report, body), signatures.check(report, signers)]
-    return Findings(
-        [fault for faults, _ in found for fault in faults],
-        [note for _, notes in found for note in notes],
-        "files, table, rankings, verdicts, figures and page",
-    )
-
-
-def _result(followed: Future[companions.Followed]) -> companions.Followed:
+def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
+    """Add what is wrong with the report of a study."""
+    plan = Plan.read(report)
+    today = studies.find(plan.study)
     try:
-        return followed.result()
-    except BrokenExecutor:
-        fault = "series: they ended the process that read them, as no real ones do"
-        return companions.Followed([fault], [])
-
-
-def _is_of_todays_study(study: Study, plan: Plan, runs: RunSet) -> bool:
-    """Return whether a plan is what this innolab would plan by these parameters.
-
-    Those of an older innolab had a digest of other parts; their trials are compared instead.
-    """
+        kept = rules.read(report)
+        study = rules.applied(today, kept, report)
+        study.check(plan.parameters)
+        study.claims()
+        runs = study.read(report)
+        found.faults += _records(report, body, today, study, kept, plan, runs, found)
+    except InnolabError as error:
+        found.faults.append(str(error))
+    if found.faults:
+        return
+    # Series take some seconds of a second core, while the page is computed again on the first.
+    metrics = Child(_WORKER, "metrics", study.name, str(report))
     try:
-        parameters = study.check(plan.parameters)
-    except InnolabError:
-        return False
-    is_older = any(run.is_older for run in runs.runs)
-    return is_older or study.spec_sha256(parameters) == plan.spec_sha256
+        found.faults += _verdicts(report, study, plan, runs)
+        found.notes += _todays(today, study, kept, plan, runs)
+        if found.page != "left out":
+            _page(report, body, study, found)
+        faults, notes = _ended(metrics, "metrics")
+        found.faults += faults
+        found.notes += notes
+    finally:
+        metrics.end()
 
 
-def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
-    """Return what contradicts the order and the clock of the sessions that measured."""
-    sessions = runlog.by_session(entries)
-    found = runlog.faults(entries)
-    newer = [run for _, runs in sessions for run in runs if not run.is_older]
-    if newer and not runlog.is_bound(entries):
-        found.append("its lines are not bound to each other, as this innolab's are")
-    found += consistency.times(sessions, body.get("sealed_at"))
-    found += consistency.hosts(sessions)
-    found += consistency.predecessors(sessions)
-    found += consistency.members([run for _, runs in sessions for run in runs])
-    return [f"{runlog.FILE}: {fault}" for fault in found]
-
-
-def of_plan(
-    study: Study,
-    parameters: Parameters,
-    plan: Plan,
-    entries: list[Entry],
-    runs: RunSet,
+def _records(
+    report: Path,
     body: dict[str, Any],
+    today: Study,
+    study: Study,
+    kept: Rules,
+    plan: Plan,
+    runs: RunSet,
+    found: Findings,
 ) -> list[str]:
-    """Return what contradicts the plan, and the study's settings and checks."""
-    found = []
-    keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
-    recorded = set(keys)
-    due = {trial.key for trial in schedule.due(study, plan, runs, runlog.registered(entries))}
-    # More than is due is no fault: arms go on while a control fails, and what fails may change.
-    planned = [trial.key for trial in study.planned(plan) if trial.key in recorded]
-    if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
-        keys, planned = sorted(keys), sorted(planned)
-    if keys != planned or not due <= recorded:
-        found.append("its trials are not those of the plan")
-    found += _planned_otherwise(study, parameters, plan, entries)
-    found += consistency.guarded(
-        lambda: consistency.arms(runs.runs, lambda run: study.asked(parameters, run)), "arms"
-    )
-    found += consistency.servers(runs.runs, runs.variables)
-    for run in runs.runs:
-        if run.status == "complete" and not _checks_follow(study, run, runs):
-            found.append(f"the checks of trial {run.trial} do not follow from its record")
-    faults = [f"{runlog.FILE}: {fault}" for fault in found]
-    if not faults:  # What follows from a wrong record is wrong too, and says nothing more.
-        faults += [
-            f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {PLAN_FILE} and "
-            f"{runlog.FILE}"
-            for name, value in manifest.recorded(plan, runs.runs).items()
-            if body.get(name) != value
-        ]
+    """Return what contradicts itself in what was recorded, and add notes on it.
+
+    The very code that rendered a report judges as it did then, to the letter.
+    """
+    is_same_code = renderer.difference(body, study) is None
+    entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
+    faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
+    faults += records.of_session(entries, body)
+    faults += records.of_plan(study, kept, plan, entries, runs, body, to_the_letter=is_same_code)
+    faults += companions.faults(runs, report)
+    claims_sha256 = claim_files.sha256(study.papers.claims)
+    if body.get("claims_sha256") != claims_sha256:
+        faults.append(f"{rules.CLAIMS_FILE}: it is not the file that the manifest names")
+    if is_same_code and body["rendered_from"] is None:
+        others = rules.differences(kept, rules.of(today, plan, runs))
+        faults += [f"{rules.FILE}: {says}" for says in others]
+    found.notes += consistency.own_builds(runs.runs)
+    if not runlog.is_bound(entries):
+        found.notes.append(
+            f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
+            "innolab 0.1.0: their order and the number planned were not checked."
+        )
+    found.notes += consistency.claims(runlog.by_session(entries), claims_sha256)
     return faults
 
 
-def _planned_otherwise(
-    study: Study, parameters: Parameters, plan: Plan, entries: list[Entry]
-) -> list[str]:
-    """Return sessions that began with another plan, or with more trials or blocks than it has."""
-    blocks = (plan.blocks or study.looks(parameters)).last
-    now = (study.plan_sha256(plan), len(study.planned(plan)), blocks)
-    return [
-        f"the session of line {entry.number} began with {session.trials} trials in "
-        f"{session.blocks} blocks of a plan that is not {PLAN_FILE}'s"
-        for entry in entries
-        if not isinstance(session := entry.content, Run)
-        and (session.plan_sha256, session.trials, session.blocks) != now
+def _verdicts(report: Path, study: Study, plan: Plan, runs: RunSet) -> list[str]:
+    """Return whether the verdicts are others than the report's claims give by its runs."""
+    kept = render.read_verdicts(report)
+    given = [verdict.model_dump() for verdict in judging.verdicts(study, plan, runs)]
+    kept, given = ([{n: one[n] for n in _VALUES} for one in of] for of in (kept, given))
+    others = [
+        f"{one['claim']} on {one['server']}"
+        for one, other in zip(kept, given, strict=False)
+        if one != other
     ]
-
-
-def _checks_follow(study: Study, run: Run, runs: RunSet) -> bool:
-    variables = runs.variables.get(run.conditions.get("variables") or "", {})
-    evidence = checks.Evidence(run.observations, run.conditions, variables)
-    try:
-        if run.is_older:
-            kept = [name for name in study.checks if name not in checks.NEWER]
-            study = replace(study, checks=kept)
-        judged = study.judged(evidence)
-        return sorted(judged, key=_name_of) == sorted(run.checks, key=_name_of)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
-        return False
-
-
-def _name_of(check: Check) -> str:
-    return check.check
-
-
-def _derived(
-    report: Path,
-    body: dict[str, Any],
-    study: Study,
-    found: Findings,
-    *,
-    is_todays: bool,
-    execute: bool,
-) -> None:
-    """Add in what a report differs from what its runs give by the study's own notebook.
-
-    Today's code is tried first. Where the report is of another revision, that revision makes it
-    again; where neither can, what to fetch is said.
-    """
-    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
-        faults = ["it is of another revision of its study"]
-        made: Path | None = None
-        if is_todays:
-            made = _copy(report, Path(place) / "today", body)
-            faults = _recomputed(report, made, study) + _crate_missing(report, body)
-        if faults and not revisions.is_todays(body):
-            made, faults = _by_its_revision(
-                report, body, Path(place), found, made, faults, also_records=not is_todays
-            )
-        diff = _cells_diff(report, made) if faults and made else []
-        if diff and execute:
-            faults = _executed(report, study, Path(place), body, found)
-        elif diff:
-            faults.insert(
-                0,
-                f"{render.NOTEBOOK_FILE}: its cells are not those of the study's notebook. To see "
-                "whether it gives what the report shows, execute it in a sandbox: innolab verify "
-                "--execute",
-            )
-        found.notes += [*(["How the notebook differs:"] if diff else []), *diff]
-        found.faults += faults
-
-
-def _copy(report: Path, place: Path, body: dict[str, Any]) -> Path:
-    """Return a folder that holds what was recorded alone, named by the version as a report's is."""
-    copy = place / str(body["version"])
-    copy.mkdir(parents=True)
-    folders.copy_recorded(report, copy)
-    return copy
-
-
-def _recomputed(report: Path, made: Path, study: Study) -> list[str]:
-    try:
-        recompute.recompute(study, made)
-    except InnolabError as error:
-        return [f"{render.NOTEBOOK_FILE}: {error}"]
-    return _differences(report, _with_crate(made, study))
-
-
-def _with_crate(made: Path, study: Study) -> Path:
-    crate.write(study, made, study.read(made).runs, manifest.digests(made))
-    return made
-
-
-def _crate_missing(report: Path, body: dict[str, Any]) -> list[str]:
-    """Return a fault where a report of this very innolab, whose reports have a crate, has none."""
-    if (report / crate.CRATE_FILE).exists() or not revisions.is_todays(body):
+    if not others and len(kept) == len(given):
         return []
-    return [f"{crate.CRATE_FILE}: missing"]
+    which = ", ".join(others[:4]) or f"{len(kept)} of {len(given)}"
+    return [f"{render.VERDICTS_FILE}: its verdicts do not follow from the recorded runs: {which}"]
 
 
-def _differences(report: Path, made: Path) -> list[str]:
-    """Return how a report is not what was made again of its runs.
+def _todays(today: Study, study: Study, kept: Rules, plan: Plan, runs: RunSet) -> list[str]:
+    """Return what today's rules and claims would judge otherwise."""
+    try:
+        now = rules.of(today, plan, runs)
+        notes = list(rules.differences(kept, now))
+        notes += records.judged_otherwise(today, now, runs) if notes else []
+        if all(map(_are_equal, today.papers[:2], study.papers[:2])):
+            return notes
+        claims = {claim.id for claim in today.claims()} & {claim.id for claim in study.claims()}
+        verdicts = [
+            {(one.claim, one.server): one.verdict for one in judging.verdicts(by, plan, runs)}
+            for by in (study, today)
+        ]
+    except (InnolabError, LookupError, TypeError, ValueError) as error:
+        return [f"Today's study cannot judge these runs ({error}); the report's own rules did."]
+    turned = [
+        f"{claim} on {server} {verdict}, not {verdicts[1].get((claim, server), 'there')}"
+        for (claim, server), verdict in verdicts[0].items()
+        if claim in claims and verdicts[1].get((claim, server)) != verdict
+    ]
+    return notes + (
+        [f"By today's claims some verdicts are others than the report's: {'; '.join(turned)}."]
+        if turned
+        else []
+    )
 
-    Reports of innolab 0.2 and older have no crate.
-    """
+
+def _are_equal(one: Path, other: Path) -> bool:
+    return one.is_file() == other.is_file() and (
+        not one.is_file() or one.read_bytes() == other.read_bytes()
+    )
+
+
+def _page(report: Path, body: dict[str, Any], study: Study, found: Findings) -> None:
+    """Add in what page, figures, notebook and crate differ from what today's code makes."""
+    if why := renderer.difference(body, study):
+        found.why_unknown = why
+        return
+    found.page = "checked"
+    found.of += ", figures, notebook and page"
+    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
+        made = Path(place) / str(body["version"])
+        made.mkdir()
+        folders.copy_recorded(report, made)
+        rules.keep(study, made)
+        faults, _ = _ended(Child(_WORKER, "page", study.name, str(made)), render.NOTEBOOK_FILE)
+        faults = faults or _differences(report, made, study)
+        found.faults += faults
+        if faults and (diff := _cells_diff(report, made)):
+            found.faults.append(
+                f"{render.NOTEBOOK_FILE}: its cells are not those of the study's notebook"
+            )
+            found.notes += ["How the notebook differs:", *diff]
+
+
+def _ended(child: Child, what: str) -> tuple[list[str], list[str]]:
+    """Return the faults and notes of a process, or that it could not do its work."""
+    try:
+        faults, notes = child.result()
+    except InnolabError as error:
+        return [f"{what}: they cannot be computed again: {error}"], []
+    return faults, notes
+
+
+def _differences(report: Path, made: Path, study: Study) -> list[str]:
+    """Return how a report is not what was made again of its runs."""
+    crate.write(study, made, study.read(made).runs, manifest.digests(made))
     names = manifest.members(report).keys() | manifest.members(made).keys()
     found = same.differences(report, made, sorted(names - {crate.CRATE_FILE}))
-    if (report / crate.CRATE_FILE).exists():
-        found += crate.differences(report, made, manifest.digests(report))
-    return found
-
-
-def _by_its_revision(
-    report: Path,
-    body: dict[str, Any],
-    place: Path,
-    found: Findings,
-    today: Path | None,
-    faults: list[str],
-    *,
-    also_records: bool,
-) -> tuple[Path | None, list[str]]:
-    """Return what the report's own revision made of its runs, and how the report differs from it.
-
-    With today's libraries first: where they give the same, no others are needed.
-
-    Parameters
-    ----------
-    also_records : whether that revision has to check what was recorded too, which today's cannot
-    """
-    made = today
-    for own_lock in [False, *([True] if revisions.has_own_lock(body) else [])]:
-        room = place / f"revision-{own_lock}"
-        room.mkdir()
-        try:
-            made = revisions.remake(report, body, room, own_lock=own_lock)
-            if not (faults := _differences(report, made)) and also_records:
-                revisions.verified(made, body, room, own_lock=own_lock)
-        except revisions.UnavailableError as error:
-            return made, [*faults, f"Its own revision cannot be asked: {error}."]
-        except InnolabError as error:
-            faults = [str(error)]
-            continue
-        if not faults:
-            commit = body["rendered_by"]["commit"]
-            found.notes.append(f"It was checked by the innolab that rendered it, commit {commit}.")
-            break
-    return made, faults
+    return found + crate.differences(report, made, manifest.digests(report))
 
 
 def _cells_diff(report: Path, made: Path) -> list[str]:
-    if not (made / render.NOTEBOOK_FILE).exists():
+    kept, wanted = (folder / render.NOTEBOOK_FILE for folder in (report, made))
+    if not wanted.exists():
         return []
-    return consistency.guarded(
-        lambda: same.cells_diff(report / render.NOTEBOOK_FILE, made / render.NOTEBOOK_FILE),
-        render.NOTEBOOK_FILE,
-    )
+    return consistency.guarded(lambda: same.cells_diff(kept, wanted), render.NOTEBOOK_FILE)
 
 
-def _executed(
-    report: Path, study: Study, place: Path, body: dict[str, Any], found: Findings
-) -> list[str]:
-    """Return in what a report differs from what its own notebook gives in a sandbox."""
-    copy = _copy(report, place / "sandbox", body)
-    source = place / render.NOTEBOOK_FILE
-    try:
-        source.write_text(render.source_from(parsing.json_file(report / render.NOTEBOOK_FILE)))
-        sandbox.replay(study.name, copy, source, _REPLAY_LIMIT_S)
-    except InputError:  # This host has no sandbox, which is no fault of the report.
-        raise
-    except (ValueError, InnolabError) as error:
-        return [f"{render.NOTEBOOK_FILE}: {error}"]
-    if not (faults := _differences(report, _with_crate(copy, study))):
-        found.notes.append(
-            "Its notebook is not the study's. Executed in a sandbox, it gives what the report "
-            "shows: whether that follows from the runs is for a reader of the notebook to judge."
-        )
-    return faults
+def _table(report: Path, body: dict[str, Any], found: Findings) -> None:
+    """Add what is wrong with the report of a judged table."""
+    found.of = "files, table, rankings and verdicts"
+    if found.page != "left out":
+        found.why_unknown = renderer.difference(body, None) or ""
+        found.page = "unknown" if found.why_unknown else "checked"
+    faults, notes = judged.faults(report, body, with_page=found.page == "checked")
+    if found.page == "checked":
+        found.of += ", figures and page"
+    found.faults += faults
+    found.notes += notes
+
+
+def require(report: Path) -> None:
+    """Refuse a report that does not hold, its page included.
+
+    Raises
+    ------
+    InputError
+        Names the first fault.
+    """
+    found = verify(report)
+    fault = found.faults[0] if found.faults else found.why_unknown
+    if fault:
+        raise InputError(f"{report.name} does not hold: {fault}. See: innolab verify {report}")

@@ -1,7 +1,6 @@
 """Walk a plan: skip what is recorded, run what is not, record each run before the next starts."""
 
 import datetime
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
@@ -12,7 +11,7 @@ from innolab.analysis import claim_files
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
-from innolab.record import arrived, journal, runlog
+from innolab.record import arrived, journal, replay, runlog
 from innolab.record.plan import Plan, Progress
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog, SessionStart
@@ -23,22 +22,12 @@ from innolab.studies import schedule
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study, Trial
 
-_PARTLY = "partly"
-
 
 class Crew(Protocol):
     """Hosts that measure blocks."""
 
     def blocks(self, tasks: Sequence[Task]) -> Iterator[Measured]:
         """Yield the blocks of some tasks as they arrive, in any order, each once."""
-
-
-def replaying() -> bool:
-    """Return whether only recorded runs may be used.
-
-    INNOLAB_REPLAY says so: 1 where all must be there, `partly` where the first blocks will do.
-    """
-    return os.environ.get("INNOLAB_REPLAY") in ("1", _PARTLY)
 
 
 def measure(
@@ -70,7 +59,7 @@ def measure(
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
-    chosen = Plan.read(folder)
+    chosen, shown = Plan.read(folder), replay.current()
     log = RunLog(folder / FILE, study.upgrade)
     entries, torn = log.entries()
     if altered := runlog.faults(entries):
@@ -78,13 +67,13 @@ def measure(
             f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
             "away and measure again. Nothing was changed."
         )
-    if chosen.wave and not (crew or replaying()):
+    if chosen.wave and not (crew or shown):
         raise InputError(
             f"{folder.name} is measured by a fleet, {chosen.wave} blocks at a time. Resume it by: "
             f"innolab run {study.name} --scheduler ADDRESS. Nothing was measured."
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
-    if not replaying():
+    if not shown:
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
@@ -93,11 +82,11 @@ def measure(
     journal.settle(folder, recorded)
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
-    registered = runlog.registered(entries) if replaying() else set()
+    registered = runlog.registered(entries) if shown else set()
     missing = _missing(study, chosen, folder, registered)
-    if missing and os.environ.get("INNOLAB_REPLAY") == _PARTLY:
+    if missing and shown and shown.is_partial:
         return study.read(folder)
-    if missing and replaying():
+    if missing and shown:
         raise InnolabError(
             f"{len(missing)} or more runs of the plan are not recorded in {log.path}, and in "
             "replay none is measured. Unset INNOLAB_REPLAY to measure them."

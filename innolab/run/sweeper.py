@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from innolab.base import children
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.base import Host, HostLostError
@@ -62,7 +63,7 @@ class Beside:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, str(os.getpid())],
+            children.python(__name__, str(os.getpid())),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

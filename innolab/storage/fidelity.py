@@ -72,11 +72,11 @@ def _row(name: str, found: Outcome, expected: Outcome, is_judged: bool) -> dict[
     return {"load": name, "judged": is_judged, **values}
 
 
-def faults(rows: list[Mapping[str, Any]]) -> list[str]:
-    """Return in words which loads got more or less than the model by over TIMED_TOLERANCE."""
+def faults(rows: list[Mapping[str, Any]], tolerance: float = TIMED_TOLERANCE) -> list[str]:
+    """Return in words which loads got more or less than the model by more than a share."""
     return [
         f"{row['found_per_s']:,.0f} of {row['modelled_per_s']:,.0f} "
         f"{KINDS_IN_WORDS[row['load'] + '_per_s']} a second"
         for row in rows
-        if row["judged"] and abs(row["found_per_s"] / row["modelled_per_s"] - 1) > TIMED_TOLERANCE
+        if row["judged"] and abs(row["found_per_s"] / row["modelled_per_s"] - 1) > tolerance
     ]

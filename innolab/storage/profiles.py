@@ -1,6 +1,7 @@
 """Profiles of emulated devices, by limits or by service times, and what fio says of them."""
 
 import csv
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -80,7 +81,7 @@ class Profile(NamedTuple):
         by_bandwidth = None if bandwidth is None else bandwidth / PAGE_BYTES
         return min(limit for limit in (operations, by_bandwidth) if limit is not None)
 
-    def limits(self) -> dict[str, float | None]:
+    def limits(self) -> dict[str, int | float | None]:
         """Return what can change a measurement: all but the words."""
         if self.times is not None:
             return self.times._asdict()
@@ -102,6 +103,20 @@ class Profile(NamedTuple):
             "write_per_s": self.pages_per_s("write"),
             "mixed_per_s": self.mixed_pages_per_s(),
         }
+
+
+def of_limits(name: str, limits: Mapping[str, int | float | None]) -> Profile:
+    """Return the profile of a device with some limits or service times, as a report keeps them.
+
+    Raises
+    ------
+    TypeError
+        If these are neither.
+    """
+    if "units" in limits:
+        times = ServiceTimes(**limits)  # type: ignore[arg-type]
+        return Profile(name, None, None, None, None, None, "", "", times)
+    return Profile(name, **limits, capacity_bytes=None, source="", note="")  # type: ignore[arg-type]
 
 
 @cache
@@ -173,8 +188,8 @@ KINDS_IN_WORDS = {
 }
 
 
-def faults(profile: Profile, found: Calibration) -> list[str]:
-    """Return in words what is off the limits of a profile by more than TOLERANCE.
+def faults(profile: Profile, found: Calibration, tolerance: float = TOLERANCE) -> list[str]:
+    """Return in words what is off the limits of a profile by more than a share.
 
     Profiles say nothing of synced writes: how many writes of its own a file system adds to each
     varies from moment to moment. They are measured to be known, not to be judged.
@@ -183,5 +198,5 @@ def faults(profile: Profile, found: Calibration) -> list[str]:
     return [
         f"{got[kind]:,.0f} of {want:,.0f} {KINDS_IN_WORDS[kind]} a second"
         for kind, want in profile.expected().items()
-        if abs(got[kind] / want - 1) > TOLERANCE
+        if abs(got[kind] / want - 1) > tolerance
     ]

@@ -7,13 +7,14 @@ import math
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from innolab.analysis import verdicts
 from innolab.analysis.bounds import Metric
-from innolab.analysis.checks import CHECKS, judge
+from innolab.analysis.checks import CHECKS, Bounds, judge
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
 from innolab.analysis.consistency import Asked
@@ -49,6 +50,20 @@ class Arm(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         """Refuse what is no factor of this arm."""
         raise AttributeError(f"the arm has no factor '{name}'; it has: {', '.join(vars(self))}")
+
+
+def digest_of_spec(
+    study: str, revision: int, measured: Mapping[str, Any], devices: Mapping[str, Any]
+) -> str:
+    """Return the digest of all that decides what is measured, which each run records.
+
+    Parameters
+    ----------
+    measured : the parameters that decide it
+    devices : the limits or service times of each emulated device
+    """
+    body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,7 @@ class Study:
     trial : takes a bench and an arm, and yields observations
     checks : the names of those validity checks that its runs must pass
     own_checks : checks by name that only this study has
+    bounds : by check, bounds to judge by instead of the check's own: a report's
     variables : for each factor, the server variables that may differ between its levels
     needed_variables : server variables without which the study makes no sense
     known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
@@ -147,6 +163,7 @@ class Study:
     within: Mapping[str, Levels] = field(default_factory=dict)
     control: Mapping[str, Level] = field(default_factory=dict)
     own_checks: Mapping[str, Check] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=dict)
     needed_variables: Collection[str] = ()
     known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
     doubts: Sequence[Doubt] = ()
@@ -166,6 +183,8 @@ class Study:
     impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    # The arms of a recorded report, instead of those that today's factors give.
+    fixed_arms: Sequence[Factors] = ()
     # Given by `studies.find`: a study's folder and its files say them.
     name: str = ""
     papers: Papers = _NO_PAPERS
@@ -224,6 +243,11 @@ class Study:
 
     def arms(self, parameters: Parameters, build: str) -> list[Arm]:
         """Return every arm on one build."""
+        if self.fixed_arms:
+            return [Arm(**arm) for arm in self.fixed_arms if arm["server"] == build]
+        return self._combined(parameters, build)
+
+    def _combined(self, parameters: Parameters, build: str) -> list[Arm]:
         levels = self.levels(parameters)
         combined = itertools.product(*levels.values())
         arms = [Arm(server=build, **dict(zip(levels, arm, strict=True))) for arm in combined]
@@ -235,15 +259,13 @@ class Study:
 
     def spec_sha256(self, parameters: Parameters) -> str:
         """Return the digest that two runs must share to be compared."""
-        emulated = [name for name in self.devices(parameters) if name in profiles()]
-        body = {
-            "study": self.name,
-            "revision": self.revision,
-            "parameters": parameters.measured(),
-            # A profile may change while its name stays.
-            "devices": {name: profiles()[name].limits() for name in emulated},
-        }
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        measured, limits = parameters.measured(), self.limits(parameters)
+        return digest_of_spec(self.name, self.revision, measured, limits)
+
+    def limits(self, parameters: Parameters) -> dict[str, dict[str, int | float | None]]:
+        """Return what each emulated device of it can do: a profile may change under its name."""
+        known = profiles()
+        return {name: known[name].limits() for name in self.devices(parameters) if name in known}
 
     def looks(self, parameters: Parameters) -> Blocks:
         """Return the first and the last number of blocks: as asked, else as the effort has it."""
@@ -336,7 +358,8 @@ class Study:
 
     def judged(self, evidence: Evidence) -> list[recorded.Check]:
         """Return the results of the study's checks, in their order."""
-        return judge(evidence, {name: {**CHECKS, **self.own_checks}[name] for name in self.checks})
+        known = {**CHECKS, **self.own_checks}
+        return judge(evidence, {name: known[name] for name in self.checks}, self.bounds)
 
     def read(self, folder: Path) -> RunSet:
         """Return the runs that a report's folder holds."""
@@ -366,9 +389,13 @@ class Study:
         InputError
             Where one names a factor, level or metric that the study does not have; names the line.
         """
+        return self._claims
+
+    @cached_property
+    def _claims(self) -> list[Claim]:
         widest = self.parameters(scale="paper")
         factors = {**self.factors(widest), **self.within}
-        arms = [vars(arm) for arm in self.arms(widest, "")]
+        arms = [vars(arm) for arm in self._combined(widest, "")]
         return claims_of(self.papers.claims, factors, set(self.metrics), arms)
 
     def published(self) -> dict[str, Published]:

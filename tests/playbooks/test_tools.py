@@ -17,7 +17,6 @@ from innolab.mysql.server import Server, initialize
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 
 WANTED = {
-    "bubblewrap": "bwrap",
     "haproxy": "haproxy",
     "mha": "masterha_manager",
     "sysbench": "sysbench",
@@ -117,17 +116,6 @@ def test_unpacked_haproxy_reads_its_settings(unpacked: Path, folder: Path) -> No
                         " timeout server 1h\nlisten a\n bind 127.0.0.1:1\n")  # fmt: skip
     done = subprocess.run([starter, "-c", "-f", settings], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_unpacked_bubblewrap_isolates(unpacked: Path) -> None:
-    starter = unpacked / "bwrap"
-    assert "/tools/prefix-bubblewrap/" in starter.read_text()
-    walls = ["--ro-bind", "/", "/", "--unshare-net", "--dev", "/dev"]
-    inside = subprocess.run(
-        [starter, *walls, "cat", "/proc/self/net/dev"], capture_output=True, text=True, check=True
-    )
-    names = {line.split(":")[0].strip() for line in inside.stdout.splitlines()[2:]}
-    assert names == {"lo"}
 
 
 def test_unpacked_mkfs_makes_xfs(unpacked: Path, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 from innolab.analysis import checks
 from innolab.analysis.bounds import Bound, Metric, Record, exactly
 from innolab.analysis.checks import USUAL
-from innolab.analysis.evidence import Evidence, Finding
+from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.loads import oltp, passes
 from innolab.loads.trial import Bench
@@ -28,7 +28,7 @@ FAR = {"disk": {"far": (0.0003, 0.001, 0.003), "far, MRR": (0.001, 0.003)},
 POOLS = {"quarter": 0.25, "all": 1.5}
 LAYOUTS = ("as loaded", "scattered")
 # The disk's file system may cut a file where one of its groups ends.
-MOST_EXTENTS_AS_LOADED, LEAST_EXTENTS_SCATTERED = 50, 500
+EXTENTS = {"most_as_loaded": 50, "least_scattered": 500}
 
 
 def _ten_thousands(rows: int | None) -> int | None:
@@ -127,8 +127,8 @@ def query_plan(evidence: Evidence) -> Finding:
 def file_layout(evidence: Evidence) -> Finding:
     """Prevents a file that the file system put together again from passing for a scattered one."""
     layout, found = (evidence.conditions["file"][name] for name in ("layout", "extents"))
-    is_scattered = layout == "scattered"
-    is_so = found >= LEAST_EXTENTS_SCATTERED if is_scattered else found <= MOST_EXTENTS_AS_LOADED
+    most, least = (evidence.bounds[name] for name in EXTENTS)
+    is_so = found >= least if layout == "scattered" else found <= most
     return ("ok" if is_so else "invalid"), f"the file lies in {found:,} pieces"
 
 
@@ -166,7 +166,7 @@ STUDY = Study(
     trial=trial,
     checks=(*USUAL, "query plan", "file layout", "pool not preloaded", "cold", "memory held",
             "bytes really read", "device as its profile"),
-    own_checks={"query plan": query_plan, "file layout": file_layout,
+    own_checks={"query plan": Check(query_plan), "file layout": Check(file_layout, EXTENTS),
                 "bytes really read": checks.read_from_disk(cache="cold")},
     variables={"device": (), "layout": (), "path": (), "share": (),
                "pool_ratio": oltp.POOL_VARIABLES},

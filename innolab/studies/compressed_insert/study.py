@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from innolab.analysis.bounds import Bound, Metric, Record, Unbounded, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS, USUAL
-from innolab.analysis.evidence import Evidence, Finding
+from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.loads import insert, inserting, oltp, sysbench
 from innolab.loads.insert import Load, Table
 from innolab.loads.trial import Bench
@@ -337,7 +337,8 @@ STUDY = Study(
     trial=trial,
     checks=(*(name for name in USUAL if name != "tables unchanged"), "row format as asked",
             "in one piece", "device as its profile", *LOAD_CHECKS),
-    own_checks={"row format as asked": row_format, "in one piece": inserting.one_piece},
+    own_checks={"row format as asked": Check(row_format),
+                "in one piece": Check(inserting.one_piece)},
     variables={"pool": oltp.POOL_VARIABLES, "device": (), "format": (), "keys": ()},
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method",
                       "innodb_compression_level"),

@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
+from innolab.analysis.evidence import Check
 from innolab.hosts import network
 from innolab.loads import guarded, oltp, replicated
 from innolab.loads.trial import Bench
@@ -195,7 +196,7 @@ STUDY = Study(
     # Several servers share the device: what is foreign to one is another's.
     checks=(*(name for name in USUAL if name != "foreign disk traffic"), "device as its profile",
             "load without errors", "witness as told"),
-    own_checks={"witness as told": acknowledged.as_told},
+    own_checks={"witness as told": Check(acknowledged.as_told)},
     variables={
         "system": (), "replicas": (), "fault": (), "moved_by": (), "device": (),
         "appliers": {"slave_parallel_workers", "replica_parallel_workers"},

@@ -1,0 +1,63 @@
+"""Render the shipped reports by today's code in the place of older renderings: `make references`.
+
+A page can be checked by the code that made it alone, so the repository ships the newest rendering
+of each report's runs. Every rendering is made before the first older one goes: removing files that
+git tracks would mark the rest as rendered by changed files.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from innolab import studies
+from innolab.report import folders, manifest, renderer
+
+_INNOLAB = Path(sys.executable).with_name("innolab")
+
+
+def stale() -> list[Path]:
+    """Return the reports whose page other code than today's made."""
+    return [
+        report
+        for name in studies.names()
+        for report in folders.finished(name)
+        if renderer.difference(manifest.read(report), studies.find(name))
+    ]
+
+
+def _innolab(*words: str) -> str:
+    done = subprocess.run([_INNOLAB, *words], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def _again(name: str, renamed: dict[str, str]) -> None:
+    """Make the pages that set reports of a study side by side, or take them as one, again."""
+    for page in folders.comparisons(name):
+        versions = page.parent.name.split("_")
+        shutil.rmtree(page.parent)
+        if renamed.keys() >= set(versions):
+            _innolab("compare", *(f"{name}/{renamed[one]}" for one in versions), "--html")
+    if pools := folders.pools(name):
+        for page in pools:
+            shutil.rmtree(page.parent)
+        _innolab("pool", *map(str, folders.finished(name)), "--html")
+
+
+def main() -> None:
+    """Render what is stale, remove the older renderings, and write what leads to them again."""
+    renamed: dict[str, dict[str, str]] = {}
+    old = stale()
+    for report in old:
+        made = Path(_innolab("render", str(report))).parent
+        renamed.setdefault(report.parent.name, {})[report.name] = made.name
+        print(f"{report.parent.name}: {report.name} is {made.name} now", flush=True)
+    for report in old:
+        shutil.rmtree(report)
+    for name, versions in renamed.items():
+        _again(name, versions)
+    print(_innolab("index"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""What a report is judged by, kept in it as data: a later innolab verifies it by these.
+
+Settings and windows of each arm, devices, checks and their bounds. Claims and published figures
+are files of their own, copied as they are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from innolab.analysis.checks import CHECKS
+from innolab.analysis.consistency import Asked, same_settings
+from innolab.base import files, parsing
+from innolab.base.errors import InputError
+from innolab.record.plan import Plan
+from innolab.record.run import Factors, Run
+from innolab.record.runs import RunSet
+from innolab.storage.profiles import Profile, of_limits
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Papers, Study, digest_of_spec
+
+FILE, CLAIMS_FILE, PUBLISHED_FILE = "rules.json", "claims.yml", "published.csv"
+_MOST_NAMED = 6
+
+
+class ArmRules(BaseModel):
+    """What a run of one arm must have recorded.
+
+    Attributes
+    ----------
+    factors : the levels of the arm
+    settings : the server variables that it asks for, once for each set of facts of its dataset
+    windows_s : the lengths that its windows may have; none where any will do
+    array : layout and number of disks, where its device is an array
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    factors: Factors
+    settings: list[dict[str, Any]]
+    windows_s: list[float]
+    array: dict[str, Any] | None
+
+
+class Rules(BaseModel):
+    """What the runs of a report are judged by.
+
+    Attributes
+    ----------
+    revision : of the study
+    measured : the parameters that decide what is measured
+    rows : of the table
+    devices : the limits or service times of each emulated device
+    whole_plot : the factor whose levels a block keeps together
+    arms : every planned arm, in the order from which blocks are shuffled
+    checks : the names of the validity checks, in their order
+    bounds : the numbers that each check judges by
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_: Literal[1] = Field(alias="schema")
+    revision: int
+    measured: dict[str, Any]
+    rows: int
+    devices: dict[str, dict[str, int | float | None]]
+    whole_plot: str | None
+    arms: list[ArmRules]
+    checks: list[str]
+    bounds: dict[str, dict[str, float]]
+
+    @property
+    def profiles(self) -> dict[str, Profile]:
+        """Return the devices as checks read them."""
+        return {name: of_limits(name, limits) for name, limits in self.devices.items()}
+
+    def asked(self, run: Run) -> Asked:
+        """Return what a run must have recorded.
+
+        Raises
+        ------
+        LookupError
+            If there is no such arm.
+        """
+        [arm] = [arm for arm in self.arms if arm.factors == run.factors]
+        requested = run.conditions["requested"]
+        fitting = (one for one in arm.settings if same_settings(one, requested))
+        return Asked(
+            settings=next(fitting, arm.settings[0]),
+            values={**self.measured, "rows": self.rows, **run.factors},
+            array=arm.array,
+            known_windows_s=arm.windows_s if run.effort else (),
+        )
+
+    def faults(self, plan: Plan, runs: Sequence[Run]) -> list[str]:
+        """Return in what these rules are not those of a plan, whose digest every run has."""
+        of_older = any(run.is_older for run in runs)
+        digest = digest_of_spec(plan.study, self.revision, self.measured, self.devices)
+        found = []
+        if digest != plan.spec_sha256 and not of_older:
+            found.append("its parameters and devices are not those that were measured")
+        found += [
+            f"its {name} is {self.measured[name]!r}, and that of the plan is {value!r}"
+            for name, value in plan.parameters.items()
+            if value is not None
+            and name in self.measured
+            and self.measured[name] != value
+            # A time budget as an effort is that of reference.
+            and name != "effort"
+        ]
+        return [f"{FILE}: {fault}" for fault in found]
+
+
+def of(study: Study, plan: Plan, runs: RunSet) -> Rules:
+    """Return what runs are judged by today."""
+    parameters = study.check(plan.parameters)
+    known = {**CHECKS, **study.own_checks}
+    arms = [arm for build in plan.builds for arm in study.arms_of(plan, build)]
+    return Rules(
+        schema=1,
+        revision=study.revision,
+        measured=json.loads(json.dumps(parameters.measured())),
+        rows=study.dataset(parameters).expected["rows"],
+        devices=study.limits(parameters),
+        whole_plot=study.whole_plot,
+        arms=[_of_arm(study, parameters, dict(vars(arm)), runs) for arm in arms],
+        checks=list(study.checks),
+        bounds={name: dict(known[name].bounds) for name in study.checks if known[name].bounds},
+    )
+
+
+def _of_arm(study: Study, parameters: Parameters, factors: Factors, runs: RunSet) -> ArmRules:
+    of_arm = [run for run in runs.runs if run.factors == factors and run.status == "complete"]
+    asked = [study.asked(parameters, run) for run in of_arm]
+    settings = {json.dumps(dict(one.settings), sort_keys=True, default=str): None for one in asked}
+    array = study.arrays(parameters).get(str(factors.get("device")))
+    return ArmRules(
+        factors=factors,
+        settings=[json.loads(text) for text in settings],
+        windows_s=sorted({length for one in asked for length in one.known_windows_s}),
+        array=None if array is None else array._asdict(),
+    )
+
+
+def keep(study: Study, folder: Path) -> None:
+    """Write into a folder with runs what they are judged by, as far as it is not there yet."""
+    if not (folder / FILE).exists():
+        made = of(study, Plan.read(folder), study.read(folder))
+        body = made.model_dump(by_alias=True)
+        files.write(folder / FILE, json.dumps(body, indent=1) + "\n")
+    for name, source in _papers(study).items():
+        if not (folder / name).exists() and source.is_file():
+            files.write(folder / name, source.read_text())
+
+
+def _papers(study: Study) -> dict[str, Path]:
+    return {CLAIMS_FILE: study.papers.claims, PUBLISHED_FILE: study.papers.published}
+
+
+def read(folder: Path) -> Rules:
+    """Return what the runs in a folder are judged by.
+
+    Raises
+    ------
+    InputError
+        If it is not there, or damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(
+            f"{folder.name} does not hold what it is judged by ({FILE}): an older innolab made it. "
+            f"Make a new version of the same runs: innolab render {folder}"
+        )
+    try:
+        return Rules.model_validate(parsing.json_file(path))
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged: {parsing.reason(error)}. Take the report from its source."
+        ) from None
+
+
+def with_papers(study: Study, folder: Path) -> Study:
+    """Return a study with the claims and published figures in a folder, if it has them."""
+    if not (folder / CLAIMS_FILE).is_file():
+        return study
+    published, claims = folder / PUBLISHED_FILE, folder / CLAIMS_FILE
+    return replace(study, papers=Papers(published, claims, study.papers.notebook))
+
+
+def applied(study: Study, kept: Rules, folder: Path) -> Study:
+    """Return a study that judges by what a report keeps; checks that it does not know are out."""
+    known = {**CHECKS, **study.own_checks}
+    return replace(
+        with_papers(study, folder),
+        fixed_arms=[arm.factors for arm in kept.arms],
+        whole_plot=kept.whole_plot,
+        checks=[name for name in kept.checks if name in known],
+        bounds=kept.bounds,
+    )
+
+
+def differences(kept: Rules, today: Rules) -> Iterator[str]:
+    """Yield in what the rules of a report are not today's, each as a sentence."""
+    if gone := [name for name in kept.checks if name not in today.checks]:
+        yield f"Checks that today's study does not have, and that were not done: {_listed(gone)}."
+    if new := [name for name in today.checks if name not in kept.checks]:
+        yield f"Checks of today's study that this report did not have: {_listed(new)}."
+    for check in sorted(kept.bounds.keys() & today.bounds.keys()):
+        for name, value in kept.bounds[check].items():
+            if (now := today.bounds[check].get(name)) != value:
+                yield f"Its check '{check}' was judged by {name} {value:g}; today's has {now}."
+    if others := [name for name, limits in kept.devices.items() if today.devices[name] != limits]:
+        yield f"Devices that are others by today's data: {_listed(others)}."
+    if changed := _settings_changed(kept, today):
+        yield f"Settings that today's study would choose otherwise: {_listed(changed)}."
+
+
+def _settings_changed(kept: Rules, today: Rules) -> list[str]:
+    now = {json.dumps(arm.factors, sort_keys=True): arm for arm in today.arms}
+    found: dict[str, None] = {}
+    for arm in kept.arms:
+        other = now.get(json.dumps(arm.factors, sort_keys=True))
+        for one, two in zip(arm.settings, other.settings if other else [], strict=False):
+            found |= dict.fromkeys(_differing(one, two))
+    return list(found)
+
+
+def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+    return [name for name in sorted({*one, *two}) if one.get(name) != two.get(name)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

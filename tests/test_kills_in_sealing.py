@@ -1,0 +1,103 @@
+"""Rendering and sealing of recorded runs, killed on the way again and again."""
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import reference
+
+from innolab.report import folders, sealing, verify
+
+_SEAL = """
+import sys
+from pathlib import Path
+from innolab import studies
+from innolab.base.clock import Clock
+from innolab.cli import measuring
+from innolab.record.plan import Plan, Silent
+folder = Path(sys.argv[1])
+study = studies.find(Plan.read(folder).study)
+print(measuring.make_report(study, folder, Silent(), Clock()))
+"""
+
+
+def _begun(place: Path) -> Path:
+    """Return an unfinished report in which every run is recorded."""
+    kept = reference("multi-buffer-pool")
+    begun = place / kept.parent.name / f"{kept.name}{folders.UNFINISHED}"
+    begun.mkdir(parents=True)
+    folders.copy_recorded(kept, begun)
+    (begun / "rules.json").unlink(missing_ok=True)
+    return begun
+
+
+def _sealing(begun: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _SEAL, str(begun)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kills"), [(1, 2), pytest.param(34, 10, marks=pytest.mark.thorough)]
+)
+def test_a_report_that_was_killed_while_it_was_sealed_is_sealed_by_the_next_start(
+    tmp_path: Path, rounds: int, kills: int
+) -> None:
+    drawn = random.Random(rounds)
+    for number in range(rounds):
+        begun = _begun(tmp_path / str(number))
+        took_s = 20.0
+        for _ in range(kills):
+            if not begun.exists():  # It was done before the kill.
+                shutil.rmtree(begun.parent)
+                begun = _begun(tmp_path / str(number))
+            process = _sealing(begun)
+            time.sleep(drawn.uniform(0.2, took_s))
+            process.kill()
+            process.communicate()
+            assert _names(begun.parent) <= {begun.name, begun.name.removesuffix(".unfinished")}
+        if begun.exists():
+            began = time.monotonic()
+            printed, said = (process := _sealing(begun)).communicate()
+            took_s = time.monotonic() - began
+            assert process.returncode == 0, said
+            assert Path(printed.strip()).is_file()
+        [sealed] = begun.parent.iterdir()
+        assert verify.verify(sealed).faults == []
+        shutil.rmtree(begun.parent)
+
+
+def test_whatever_was_left_in_the_folder_is_no_part_of_the_report(tmp_path: Path) -> None:
+    begun = _begun(tmp_path)
+    for name in ("kernel-ipc-1", "part.notebook.ipynb", "figures/old.svg"):
+        (begun / name).parent.mkdir(exist_ok=True)
+        (begun / name).touch()
+    with sealing.apart(folders.version_of(begun), begun) as made:
+        (made / "verdicts.json").write_text("[]")
+        (made / folders.MANIFEST_FILE).write_text("{}")
+        sealed = sealing.finish(made, begun, lambda _: None)
+    assert folders.foreign(sealed) == []
+    assert not (sealed / "figures").exists()
+
+
+def test_a_report_that_does_not_hold_is_not_sealed(tmp_path: Path) -> None:
+    begun = _begun(tmp_path)
+
+    def refuse(_: Path) -> None:
+        raise ZeroDivisionError
+
+    with (
+        pytest.raises(ZeroDivisionError),
+        sealing.apart(folders.version_of(begun), begun) as made,
+    ):
+        sealing.finish(made, begun, refuse)
+    assert _names(begun.parent) == {begun.name}
