@@ -1,7 +1,7 @@
 """innolab: published studies of MySQL/InnoDB storage and memory, run again and judged.
 
 What a notebook uses: `open_study`, and for its tables and figures `geometric_mean`, `interval`,
-`estimate`, `ratios`, `forest`, `table`, `prose`, `text`, `listed`; to look at single runs,
+`estimate`, `ratios`, `forest`, `table`, `prose`, `lines`, `text`, `listed`; to look at single runs,
 `explore`.
 """
 
@@ -10,8 +10,8 @@ from typing import Any
 __version__ = "0.2.0"
 __all__ = [
     "arithmetic_interval", "described", "estimate", "explore", "forest", "geometric_mean",
-    "interval", "interval_text", "listed", "open_study", "plotted", "prose", "ratios", "table",
-    "text",
+    "interval", "interval_text", "lines", "listed", "open_study", "plotted", "prose", "ratios",
+    "table", "text",
 ]  # fmt: skip
 
 

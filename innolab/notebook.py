@@ -30,9 +30,12 @@ from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
 from innolab.report.figures import plotted as plotted
+from innolab.report.prose import Prose, in_markdown
+from innolab.report.prose import lines as lines
+from innolab.report.prose import prose as prose
 from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
-from innolab.report.shown import Alert, Prose, Table, Tables, Verdicts
+from innolab.report.shown import Alert, Table, Tables, Verdicts
 from innolab.report.shown import interval_text as interval_text
 from innolab.run.measure import measure
 from innolab.run.plan import prepare
@@ -41,16 +44,6 @@ from innolab.studies import cells, judging, rules, schedule
 from innolab.studies.study import Study
 
 table, text = Table, language.text
-
-
-def prose(words: str, /, **values: Any) -> Prose:
-    """Return Markdown with named values in it, in the book's language.
-
-    Parameters
-    ----------
-    words : English, one text for the translator, as "{n:,} rows"
-    """
-    return Prose(text(words, **values))
 
 
 @dataclass
@@ -397,12 +390,20 @@ def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def listed(words: Sequence[object]) -> str:
-    """Return words as a sentence lists them, in the book's language.
+    """Return words as a sentence lists them, in the book's language; prose where one of them is.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    texts = [language.word(str(word)) for word in words]
+    given = list(words)
+    texts = [one if isinstance(one, Prose) else language.word(str(one)) for one in given]
+    is_prose = any(isinstance(one, Prose) for one in given)
+    if is_prose:
+        texts = [in_markdown(one) for one in texts]
     if language.chosen() != language.ENGLISH:
-        return ", ".join(texts)  # A joining word would depend on the sound before it.
-    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
+        said = ", ".join(texts)  # A joining word would depend on the sound before it.
+    elif len(texts) > 1:
+        said = " and ".join([", ".join(texts[:-1]), texts[-1]])
+    else:
+        said = "".join(texts)
+    return Prose(said) if is_prose else said

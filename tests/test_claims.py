@@ -3,6 +3,7 @@
 import math
 import random
 import re
+import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -533,6 +534,8 @@ def test_a_claim_is_repeated_for_each_level_and_names_are_resolved(tmp_path: Pat
             "'seen' is no metric",
         ),
         ("[1, 2]", "7", "the claim cannot be used"),
+        ("[1, 2]", f"{list(range(2001))}", "makes 2,001 claims of it, and 2,000 are the most"),
+        ("a ({", f"{'x' * 2000} ({{", "characters with all levels filled in"),
     ],
 )
 def test_a_malformed_claim_is_refused_with_its_line(
@@ -542,6 +545,30 @@ def test_a_malformed_claim_is_refused_with_its_line(
         _read(tmp_path, "# A comment.\n" + _CLAIM.replace(old, new))
     assert f"{tmp_path / 'claims.yml'}, line 3" in str(caught.value)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (_CLAIM.replace("{ratio: A}", "{ratio: A, ratio: B}"), "the key 'ratio' appears twice"),
+        ("- &a [x]\n- [*a, *a]\n", "an alias refers to line 1"),
+        ("- " + "[" * 3000, "nested too deep"),
+        ("#" * 300_000, "300,000 bytes, and 262,144 are the most"),
+        ("x: 1\n", "no list of claims"),
+    ],
+)
+def test_a_file_of_claims_that_could_grow_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match="cannot be read") as caught:
+        _read(tmp_path, text)
+    assert said in str(caught.value)
+
+
+def test_claims_spread_over_thousands_cubed_are_counted_and_not_made(tmp_path: Path) -> None:
+    each = ", ".join(f"{factor}: {list(range(4000))}" for factor in ("ratio", "pass", "path"))
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"makes 64,000,000,000 claims of it, and 2,000 are"):
+        _read(tmp_path, re.sub(r"each: .*", f"each: {{{each}}}", _CLAIM))
+    assert time.monotonic() - began < 30
 
 
 def _verdicts(
@@ -575,7 +602,7 @@ def _session(claims_sha256: str) -> SessionStart:
         claims_sha256=claims_sha256,
         trials=1,
         blocks=1,
-        innolab={},
+        innolab={"version": "0", "commit": None, "dirty": None},
     )
 
 

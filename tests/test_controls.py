@@ -285,3 +285,25 @@ def test_a_load_may_last_longer_than_a_window_that_was_asked_for_and_no_less(
     run = made_run(study, trial, conditions=conditions)
     asked = consistency.Asked({}, {}, None, [12, 20])
     assert len(consistency.arms([run], lambda _: asked)) == faults
+
+
+@pytest.mark.parametrize(("failures", "is_withheld"), [(1, False), (2, False), (3, True)])
+def test_of_an_arm_whose_runs_failed_there_is_a_verdict_up_to_a_third_of_them(
+    study: Study, failures: int, is_withheld: bool
+) -> None:
+    trials = planned(study, ["x"], replicates=6)
+    arm = trials[0].factors
+    runs = _set(
+        [
+            made_run(study, trial, status="failed", error="killed", observations=[])
+            if trial.factors == arm and trial.block < failures
+            else made_run(study, trial)
+            for trial in trials
+        ]
+    )
+    found = controls.complete(runs)
+    assert found.notes[0].startswith(f"{failures} of 6 runs of ")
+    assert [one.at for one in found.failed] == (
+        [{name: level for name, level in arm.items() if name != "server"}] if is_withheld else []
+    )
+    assert all(one in controls.controls(runs, _METRICS).failed for one in found.failed)

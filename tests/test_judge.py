@@ -333,11 +333,55 @@ def test_a_damaged_report_is_listed_as_such(place: Path) -> None:
     assert f"table-x/{folder.name}: " in page
 
 
+def _faults_of(report: Path) -> list[str]:
+    return verify.verify(report).faults
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("title", "A hundred thousand runs"),
+        ("source", "The journal"),
+        ("runs", {"rows": 100_000, "arms": 4}),
+        ("runs", {"rows": 8, "arms": 4, "hosts": 12}),
+        ("sealed_at", "2099-01-01T00:00:00.000+00:00"),
+        ("sealed_at", "2020-01-01T00:00:00.000+00:00"),
+    ],
+)
+def test_what_a_manifest_says_of_a_table_follows_from_it_and_is_not_vouched_for(
+    place: Path, name: str, value: Any
+) -> None:
+    folder, _ = _judged(place)
+    body = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**body, name: value}))
+    _resealed(folder)
+    named = "it was sealed at 2099" if "2099" in str(value) else name
+    named = "not sealed on the day" if "2020" in str(value) else named
+    faults = _faults_of(folder)
+    assert any(fault.startswith("manifest.json") and named in fault for fault in faults), faults
+    with pytest.raises(InputError, match="is not signed"):
+        signatures.sign(folder, _key(place), _faults_of)
+    assert not (folder / signatures.FOLDER).exists()
+
+
+@pytest.mark.parametrize("value", [{"t.csv": "0"}, {"t.csv": "x" * 64}])
+def test_a_manifest_names_what_was_given_by_digests(place: Path, value: Any) -> None:
+    folder, _ = _judged(place)
+    body = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**body, "given": value}))
+    with pytest.raises(InputError, match="damaged: given"):
+        verify.verify(folder)
+
+
+def _key(place: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / "key"], check=True)
+    return place / "key"
+
+
 def test_somebody_can_vouch_for_it(place: Path) -> None:
     folder, _ = _judged(place)
-    key = place / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    signatures.sign(folder, key)
+    key = _key(place)
+    signatures.sign(folder, key, _faults_of)
     signers = _written(place, "signers", f"a@example.org {key.with_suffix('.pub').read_text()}")
     found = verify.verify(folder, signers=signers)
     assert found.faults == []
@@ -551,6 +595,16 @@ _BAD_TABLES = {
     ),
     "replicates in other units": (
         "engine,replicate,tps (1/s)\nA,1,1e-9\nA,2,1e9\nB,1,90\n", "one is in another unit"
+    ),
+    "a million columns": (",".join(f"c{n}" for n in range(10**6)) + "\n", ", 500 columns or"),
+    "rows without end": ("a,b\n" + "1,2\n" * 10**6, "more than 20,000 rows"),
+    "commas without end": ("," * 10**7, ", 500 columns or"),
+    "many columns and rows": (
+        "\n".join(",".join(f"{r}.{c}" for c in range(400)) for r in range(5001)), "1,000,000 cells"
+    ),
+    "levels without end": (
+        "engine,tps (1/s)\n" + "".join(f"e{n},{n + 1}\n" for n in range(3000)) + "e0,2\n",
+        "make 4,498,500 pairs to compare, and 20,000 are the most",
     ),
     "a heading twice": ("engine,engine,tps (1/s)\nA,B,1\nA,C,2\n", "stands twice"),
     "a short line": (_TABLE + "A,64,1\n", "line 10 has 3 cells, and the heading 6"),

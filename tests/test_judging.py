@@ -71,3 +71,26 @@ def test_a_failed_control_withholds_what_was_decided(
     found = _verdict(study, plan, 4, lambda _: 0.5)
     assert (found.verdict, found.reason) == ("withheld", "the machine changed")
     assert found.estimate is not None
+
+
+@pytest.mark.parametrize(("failures", "verdict"), [(2, "reproduced"), (3, "withheld")])
+def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
+    study: Study, plan: Plan, failures: int, verdict: str
+) -> None:
+    """Of six blocks, up to two may be marked failed with their data removed."""
+    runs = []
+    for trial in (trial for trial in study.planned(plan) if trial.block < 6):
+        run = made_run(study, trial)
+        for row in run.observations:
+            if "seconds" in row:
+                row["seconds"] = 0.5 if trial.factors["pool"] == "2G" else 1 + trial.block / 1000
+        if trial.factors["pool"] == "2G" and trial.block < failures:
+            run = made_run(study, trial, status="failed", error="killed", observations=[])
+        runs.append(run)
+    judged = judging.verdicts(study, plan, RunSet(runs, {"0123456789abcdef": {}}, study.within))
+    [found] = [one for one in judged if one.claim == _CLAIM]
+    assert found.verdict == verdict
+    assert ("3 of 6 runs of " in found.reason) == (verdict == "withheld")
+    assert ("needs two thirds of them complete" in found.reason) == (verdict == "withheld")
+    # An arm without failures keeps its verdicts.
+    assert "withheld" not in {one.verdict for one in judged if "of 6 runs of" not in one.reason}

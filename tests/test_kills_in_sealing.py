@@ -1,19 +1,22 @@
 """Rendering and sealing of recorded runs, killed on the way again and again."""
 
+import os
 import random
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import reference
+from conftest import BIN, ROOT, reference
 
 from innolab.report import folders, sealing, verify
 
 _SEAL = """
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from innolab import studies
 from innolab.base.clock import Clock
@@ -101,3 +104,56 @@ def test_a_report_that_does_not_hold_is_not_sealed(tmp_path: Path) -> None:
     ):
         sealing.finish(made, begun, refuse)
     assert _names(begun.parent) == {begun.name}
+
+
+_VERBS = {
+    "render": ["render", "REPORT"],
+    "judge": ["judge", "data/judged/percona-buffer-pool-2026.csv",
+              "--about", "data/judged/percona-buffer-pool-2026.yml"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", _VERBS)
+def test_a_verb_that_is_killed_leaves_nothing_and_uses_up_no_version(
+    folder: Path, verb: str
+) -> None:
+    report = str(reference("multi-buffer-pool"))
+    words = [report if word == "REPORT" else word for word in _VERBS[verb]]
+    drawn = random.Random(verb)
+    for _ in range(4):
+        process = subprocess.Popen(
+            [BIN / "innolab", *words], cwd=ROOT, env={**os.environ, "INNOLAB_REPORTS": str(folder)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(drawn.uniform(0.5, 4))
+        assert process.poll() is None, "it was done before the kill"
+        process.kill()
+        process.wait()
+        assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("verb", _VERBS)
+def test_a_verb_without_space_leaves_nothing(folder: Path, verb: str, full_disk: Path) -> None:
+    """The disk of the reports is full; the temporary folder is not."""
+    report = str(reference("multi-buffer-pool"))
+    words = [report if word == "REPORT" else word for word in _VERBS[verb]]
+    done = subprocess.run(
+        [BIN / "innolab", *words], cwd=ROOT, capture_output=True, text=True,
+        env={**os.environ, "INNOLAB_REPORTS": str(full_disk), "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(full_disk.iterdir()) == []
+
+
+@pytest.fixture
+def full_disk(folder: Path) -> Iterator[Path]:
+    """A file system in memory of 64 KiB; making one needs root."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system to be filled")
+    place = folder / "full"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", place], check=True)

@@ -20,12 +20,39 @@ from innolab.report import svg
         ("NaN", "not a finite number"),
         ("[1e999]", "not a finite number"),
         ("{", "Expecting property name"),
+        ("[" * 60 + "]" * 60, "nested deeper than 50 levels"),
+        ('{"a":' * 60 + "1" + "}" * 60, "nested deeper than 50 levels"),
     ],
 )
 def test_json_that_readers_would_take_differently_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         parsing.from_json(text)
     assert len(parsing.reason(caught.value)) <= 300
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("[" * 5000, "nested too deep"),
+        ("a: 1\nb: 2\na: 3\n", "the key 'a' appears twice"),
+        ("a: &x [1]\nb: *x\n", "an alias"),
+        ("&x [*x]", "an alias"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n", "an alias"),
+        ("a: b: c", "mapping values are not allowed"),
+        ("2026-99-99", "month must be in"),
+        ("!!python/object/apply:os.getcwd []", "could not determine a constructor"),
+    ],
+)
+def test_yaml_that_could_grow_or_be_taken_differently_is_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parsing.yaml_value(parsing.yaml_node(text))
+
+
+def test_no_more_of_a_file_is_read_than_is_allowed(tmp_path: Path) -> None:
+    # One of /proc has no size and any content.
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        parsing.read_text(Path("/proc/self/status"), 10)
 
 
 def test_a_file_that_is_too_large_or_none_is_not_read(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mysql.connector.errors import ReadTimeoutError
 from innolab.base.errors import InnolabError, InputError
 from innolab.mysql import guard, resizing
 from innolab.mysql.target import Target, is_answer
-from innolab.mysql.visit import Visit
+from innolab.mysql.visit import _COUNTERS, Visit
 from innolab.run import ladder
 
 MIB = 2**20
@@ -90,6 +90,7 @@ class _Server:
     def _counters(self) -> list[tuple[str, str]]:
         passed_s = self.clock.now_s - self.began_s
         counters = {
+            **dict.fromkeys(_COUNTERS, 0.0),
             "Questions": self.others_per_s * passed_s + len(self.asked),
             "Innodb_pages_read": self.reads(passed_s),
             "Innodb_buffer_pool_pages_free": 0.0,
@@ -106,15 +107,26 @@ class _Connection:
         self.with_rows = True
         self._found: list[tuple[Any, ...]] = []
 
-    @contextlib.contextmanager
-    def cursor(self) -> Iterator["_Connection"]:
-        yield self
+    def cursor(self) -> "_Connection":
+        return self
+
+    def __enter__(self) -> "_Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        pass
 
     def execute(self, sql: str) -> None:
         self._found = self.server.answer(sql)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self._found
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._found)
 
     def shutdown(self) -> None:
         self.server.shut += 1
@@ -128,7 +140,7 @@ class _To(Target):
         object.__setattr__(self, "server", server)
         object.__setattr__(self, "refuses", refuses)
 
-    def connect_anew(self, answer_s: int = 30) -> Any:
+    def connect_anew(self) -> Any:
         self.refuses()  # type: ignore[attr-defined]
         return self.server.connection()  # type: ignore[attr-defined]
 
@@ -297,7 +309,7 @@ def test_a_rung_settles_once_reads_a_statement_are_level(clock: _Clock) -> None:
     assert ladder._settle(_visit(server), 5, lambda _: None)
     assert clock.now_s - began_s < 6
     server.began_s = clock.now_s
-    server.reads = lambda passed_s: -1e8 / (1 + passed_s)
+    server.reads = lambda passed_s: 1e9 - 1e8 / (1 + passed_s)
     assert not ladder._settle(_visit(server), 5, lambda _: None)
 
 
@@ -446,6 +458,6 @@ def test_a_guard_that_is_asked_nothing_ends_in_silence() -> None:
 def test_an_option_file_that_is_none_is_not_quoted(folder: Path, lines: str) -> None:
     path = folder / "client.cnf"
     path.write_bytes(lines.encode("latin-1"))
-    with pytest.raises(InputError, match=r"is no option file: .* stand below \[client\]") as caught:
+    with pytest.raises(InputError, match=r"is no option file: .* are below \[client\]") as caught:
         Target(defaults_file=str(path), socket=str(folder / "none.sock")).connect()
     assert "very-secret" not in "".join(traceback.format_exception(caught.value))

@@ -23,7 +23,7 @@ def _session() -> SessionStart:
         claims_sha256="2" * 64,
         trials=5,
         blocks=1,
-        innolab={},
+        innolab={"version": "0", "commit": None, "dirty": None},
     )
 
 

@@ -106,3 +106,30 @@ def test_claims_that_changed_since_do_not_make_a_report_incomplete(
     few = RunSet(stopped.runs[:5], {}, study.within)
     first = [trial for trial in study.planned(plan) if trial.block < 2]
     assert schedule.due(study, plan, few, {"0" * 64}) == first
+
+
+def test_runs_that_are_missing_are_counted_by_arm_and_one_that_failed_is_not_missing(
+    study: Study, plan: Plan
+) -> None:
+    runs = _measured(study, plan, most=2)
+    due = schedule.due(study, plan, runs)
+    arm = due[0].factors
+    failed = RunSet(
+        [
+            made_run(study, trial, twin=trial.twin, status="failed", error="x", observations=[])
+            if trial.factors == arm
+            else _ran(study, trial, _seconds(trial))
+            for trial in due
+        ],
+        {},
+        study.within,
+    )
+    assert schedule.missing(due, failed) is None
+    without = failed.where(lambda run: run.factors != arm)
+    missing = sum(trial.factors == arm for trial in due)
+    assert f"{missing} of the {len(due)} runs that are due are missing" in str(
+        schedule.missing(due, without)
+    )
+    assert f"{missing} of {', '.join(map(str, arm.values()))}" in str(
+        schedule.missing(due, without)
+    )

@@ -69,7 +69,7 @@ def _bound(report: Path) -> None:
             claims_sha256=claim_files.sha256(study.papers.claims),
             trials=len(study.planned(plan)),
             blocks=(plan.blocks or study.looks(parameters)).last,
-            innolab={},
+            innolab={"version": "0", "commit": None, "dirty": None},
         )
     )
     for run in runs:
@@ -229,6 +229,25 @@ def test_runs_that_were_edited_are_found_by_what_contradicts_them(
     found = "\n".join(verify(report).faults)
     assert says in found
     assert _RUNS in found
+
+
+def _block_failed(runs: list[Body]) -> None:
+    for run in _of_last_block(runs):
+        run.update(status="failed", error="killed", observations=[], checks=[], series=None)
+
+
+def test_runs_that_are_said_to_have_failed_are_counted_by_arm(report: Path) -> None:
+    _rewritten(report, _block_failed)
+    _seal(report)
+    notes = verify(report).notes
+    counted = [note for note in notes if re.match(r"\d+ of \d+ runs of .* failed\.", note)]
+    arms = {json.dumps(run["factors"]) for run in _runs_of(report) if run["status"] == "failed"}
+    assert len(counted) == len(arms) > 1
+
+
+def _runs_of(report: Path) -> list[Body]:
+    lines = (report / _RUNS).read_text().splitlines()
+    return [body for line in lines if "session" not in (body := json.loads(line))]
 
 
 def test_a_sound_report_holds_and_is_said_to_be_unsigned(report: Path) -> None:

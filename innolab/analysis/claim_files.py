@@ -2,17 +2,23 @@
 
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from innolab.analysis.claims import Claim, Where
 from innolab.base import parsing
 from innolab.base.errors import InputError
 from innolab.record.run import Level
+
+# The study with the most has 33; each is judged on every server, and is a row of the page.
+MOST_CLAIMS = 2_000
+# The longest sentence has 160 characters. One that names a level twice for each of some factors
+# would double as often.
+_MOST_CHARACTERS = 2_000
 
 # A factor's levels in their order, or by the names that claims may use for them.
 Levels = Sequence[Level] | Mapping[str, Level]
@@ -43,18 +49,17 @@ def claims_of(
     InputError
         Names file and line, what is wrong there, and what is allowed.
     """
-    text = path.read_text()
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        entries = yaml.safe_load(text)
-        if not isinstance(entries, list) or node is None:
+        node = parsing.yaml_node(parsing.read_text(path, parsing.MOST_YAML_BYTES))
+        entries = parsing.yaml_value(node)
+        if not isinstance(entries, list):
             raise ValueError("it holds no list of claims")
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {parsing.reason(error)}") from None
     found: list[Claim] = []
     for entry, at in zip(entries, node.value, strict=True):
         try:
-            for body in _repeated(entry):
+            for body in _repeated(entry, MOST_CLAIMS - len(found)):
                 claim = Claim.model_validate(_resolved(body, factors))
                 _require_known(claim, factors, metrics, arms)
                 found.append(claim)
@@ -69,10 +74,15 @@ def claims_of(
     return found
 
 
-def _repeated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return an entry once for each of its `each`, whose words end the id and fill {each}.
+def _repeated(entry: Mapping[str, Any], most: int = MOST_CLAIMS) -> Iterator[dict[str, Any]]:
+    """Yield an entry once for each of its `each`, whose words end the id and fill {each}.
 
     A list gives the levels of a factor, which are the words; a mapping gives a word its levels.
+
+    Raises
+    ------
+    ValueError
+        Where there would be more than `most`: three lists of a page each are a billion claims.
 
     >>> each = {"load": ["x", "y"]}
     >>> [(one["id"], one["where"]) for one in _repeated({"id": "A", "says": "", "each": each})]
@@ -82,26 +92,42 @@ def _repeated(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     [('A-ro', 'ro')]
     """
     rest = {name: value for name, value in entry.items() if name != "each"}
+    choices = _choices(entry.get("each", {}))
+    if (claims := math.prod(map(len, choices))) > most:
+        raise ValueError(
+            f"its 'each' makes {claims:,} claims of it, and {MOST_CLAIMS:,} are the most of a file"
+        )
     if "each" not in entry:
-        return [rest]
-    return [
-        {
+        yield rest
+        return
+    for chosen in itertools.product(*choices):
+        at = {name: level for _, levels in chosen for name, level in levels.items()}
+        yield {
             **rest,
             "id": "-".join([str(rest["id"]), *(word for word, _ in chosen)]),
             "says": _filled(str(rest["says"]), chosen),
-            "where": {**rest.get("where", {}), **{k: v for _, at in chosen for k, v in at.items()}},
+            "where": {**rest.get("where", {}), **at},
         }
-        for chosen in itertools.product(*_choices(entry["each"]))
-    ]
 
 
 def _filled(says: str, chosen: Sequence[tuple[str, Where]]) -> str:
     """Return a sentence with {each} as the words that were chosen, and {FACTOR} as its level."""
-    filled = says.replace("{each}", ", ".join(word for word, _ in chosen))
+    filled = _put(says, "each", ", ".join(word for word, _ in chosen))
     for _, at in chosen:
         for factor, level in at.items():
-            filled = filled.replace("{" + factor + "}", str(level).replace("_", "-"))
+            filled = _put(filled, factor, str(level).replace("_", "-"))
     return filled
+
+
+def _put(says: str, name: str, word: str) -> str:
+    """Return a sentence with a word in each place of a name; ValueError where it is too long."""
+    mark = "{" + name + "}"
+    if (length := len(says) + says.count(mark) * len(word)) > _MOST_CHARACTERS:
+        raise ValueError(
+            f"its sentence has {length:,} characters with all levels filled in, and "
+            f"{_MOST_CHARACTERS:,} are the most"
+        )
+    return says.replace(mark, word)
 
 
 def _choices(each: Mapping[str, Any]) -> list[list[tuple[str, Where]]]:

@@ -8,9 +8,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from innolab.base.errors import InnolabError
-from innolab.record.run import Level
+from innolab.record.texts import PlainText
 
-Where = dict[str, Level]
+Where = dict[PlainText, PlainText | int | float | bool]
+
+Stands = Literal["published", "corrected", "retracted", "hypothesis"]
 
 
 class _Part(BaseModel):
@@ -72,7 +74,7 @@ class Comparison(_Part):
     of, to : the levels of either arm
     """
 
-    metric: str
+    metric: PlainText
     of: Where = Field(default_factory=dict)
     to: Where = Field(default_factory=dict)
 
@@ -90,9 +92,9 @@ class Quantity(_Part):
     censored_by : a metric that is 0 where the value is only the least that the true one can be
     """
 
-    metric: str
+    metric: PlainText
     of: Where = Field(default_factory=dict)
-    censored_by: str | None = None
+    censored_by: PlainText | None = None
 
 
 class Proportion(_Part):
@@ -104,7 +106,7 @@ class Proportion(_Part):
     of : the levels of the arm
     """
 
-    metric: str
+    metric: PlainText
     of: Where = Field(default_factory=dict)
 
 
@@ -117,7 +119,7 @@ class Largest(_Part):
     of : the levels of each arm
     """
 
-    metric: str
+    metric: PlainText
     of: list[Where]
 
 
@@ -140,21 +142,21 @@ class Claim(_Part):
     absent : what it means where the arms ran, or could not, and no run has the metric
     """
 
-    id: str
-    says: str
-    stands: Literal["published", "corrected", "retracted", "hypothesis"]
-    source: str | None = None
-    published: dict[str, str | float] | None = None
+    id: PlainText = Field(min_length=1, max_length=200)
+    says: PlainText
+    stands: Stands
+    source: PlainText | None = None
+    published: dict[PlainText, PlainText | float] | None = None
     compare: Comparison | None = None
     mean: Quantity | None = None
     largest: Largest | None = None
     proportion: Proportion | None = None
     where: Where = Field(default_factory=dict)
     holds: Holds | None = None
-    not_measured: str | None = None
-    care: str | None = None
+    not_measured: PlainText | None = None
+    care: PlainText | None = None
     changed: datetime.date | None = None
-    absent: str | None = None
+    absent: PlainText | None = None
 
     @model_validator(mode="after")
     def _one_measure(self) -> "Claim":

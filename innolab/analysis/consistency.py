@@ -112,7 +112,7 @@ def hosts(sessions: Sessions) -> list[str]:
     """Return devices whose host changed within a session."""
     found = []
     for _, runs in sessions:
-        seen: dict[tuple[str, str], Any] = {}
+        seen: dict[tuple[str, str], dict[str, Any]] = {}
         for run in runs:
             device = run.member, str(run.factors.get("device"))
             known = seen.setdefault(device, run.conditions["host"])
@@ -260,7 +260,7 @@ def claims(sessions: Sessions, of_manifest: str | None) -> list[str]:
 def servers(runs: Sequence[Run], variables: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return builds that changed between runs, are of another version, or have a wrong digest."""
     found = []
-    seen: dict[str, Any] = {}
+    seen: dict[str, dict[str, Any]] = {}
     for run in (run for run in runs if "build" in run.conditions):
         build = run.conditions["build"]
         known = known_builds().get(build["origin"])

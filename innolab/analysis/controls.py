@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from statistics import fmean, median
 from typing import NamedTuple
 
@@ -38,6 +39,9 @@ _DRIFT_BLOCKS = 3
 # Half of what a published "about" allows: a difference of arms that is due to the machine, and
 # smaller, decides no such claim.
 A_A_MARGIN = 0.05
+# Fewer runs of an arm than two of three, and those that failed may be those that mattered: a server
+# that stalls runs into its time limits.
+LEAST_COMPLETE = Fraction(2, 3)
 # The chance at which equal orders are no coincidence any more.
 _ORDER_CHANCE = 0.01
 
@@ -66,7 +70,26 @@ def controls(
     ----------
     metrics : those that twins are compared by, with the within-factors of each
     """
-    return _together([probe_faults(runs), a_a(runs, metrics, level), order(runs)])
+    return _together([complete(runs), probe_faults(runs), a_a(runs, metrics, level), order(runs)])
+
+
+def complete(runs: RunSet) -> Found:
+    """Return the arms of which runs failed; of fewer complete ones than two thirds, no verdict."""
+    arms: dict[str, list[Run]] = defaultdict(list)
+    for run in runs.runs:
+        arms[_arm(run)].append(run)
+    failed, notes = [], []
+    for of in arms.values():
+        if not (lost := sum(run.status == "failed" for run in of)):
+            continue
+        server = str(of[0].factors["server"])
+        says = f"{lost} of {len(of)} runs of {arm_text(of[0])} on {server} failed"
+        notes.append(f"{says}.")
+        if len(of) - lost < LEAST_COMPLETE * len(of):
+            says += ", and a verdict needs two thirds of them complete"
+            at = {name: level for name, level in of[0].factors.items() if name != "server"}
+            failed.append(FailedControl(says, server, at))
+    return Found(failed, notes)
 
 
 def probe_faults(runs: RunSet) -> Found:

@@ -17,8 +17,12 @@ from innolab.analysis.rankings import Ranking, Spread
 from innolab.analysis.verdicts import Verdict, rounded
 from innolab.base.errors import InputError
 from innolab.record.about import Kind, kind_of
+from innolab.record.run import Level
 from innolab.record.table import Table
 
+# The largest published table here makes 200. Each pair is an entry of rankings.json and, if it is
+# decided, of the page.
+_MOST_PAIRS = 20_000
 # Standard deviation of logarithms: replicates that are twenty times apart are no replicates.
 WIDEST = 3.0
 
@@ -112,16 +116,20 @@ def ranked(table: Table, of: Mapping[str, Spread], level: float = stats.LEVEL) -
     """
     name, others = table.about.ranked, [f for f in table.about.factors if f != table.about.ranked]
     assert name is not None
-    places = dict.fromkeys(tuple((f, arm[f]) for f in others) for arm in table.arms)
+    places: dict[tuple[tuple[str, Level], ...], list[Where]] = {}
+    for arm in table.arms:
+        places.setdefault(tuple((factor, arm[factor]) for factor in others), []).append(arm)
+    pairs = len(of) * sum(len(arms) * (len(arms) - 1) // 2 for arms in places.values())
+    if pairs > _MOST_PAIRS:
+        raise InputError(
+            f"The levels of {name} make {pairs:,} pairs to compare, and {_MOST_PAIRS:,} are the "
+            "most. Rank a factor of fewer levels with --ranked, or judge a part of the table. "
+            "Nothing was written."
+        )
     found = []
     for metric, spread in of.items():
-        for place in places:
-            arms = {
-                arm[name]: values
-                for arm in table.arms
-                if all(arm[factor] == at for factor, at in place)
-                and (values := table.values(metric, arm))
-            }
+        for place, at_place in places.items():
+            arms = {arm[name]: values for arm in at_place if (values := table.values(metric, arm))}
             if len(arms) > 1:
                 higher = table.about.metrics[metric].direction == "higher"
                 ranking = rankings.ranked(arms, spread, is_higher_better=higher, level=level)

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from innolab.analysis import drifts, findings, stats
-from innolab.analysis.claims import Claim, Where
+from innolab.analysis.claims import Claim, Stands, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
 from innolab.analysis.findings import DECIDED, Finding, Outcome
 from innolab.analysis.published import Published, published_value
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
+from innolab.record.texts import Text
 
 _DIGITS = 6
 WhyLacking = Callable[[str, Where], str | None]
@@ -41,11 +42,11 @@ class Verdict(BaseModel):
     needs : what would decide it, in words; None where it is decided or nothing was estimated
     """
 
-    claim: str
-    server: str
-    says: str
-    stands: str
-    source: str | None = None
+    claim: Text
+    server: Text
+    says: Text
+    stands: Stands
+    source: Text | None = None
     verdict: Outcome
     published: float | None
     estimate: float | None
@@ -55,10 +56,10 @@ class Verdict(BaseModel):
     n: int
     looks: int = 1
     power: float | None = None
-    reason: str
-    caveat: str | None = None
+    reason: Text
+    caveat: Text | None = None
     blocks_needed: int | None = None
-    needs: str | None = None
+    needs: Text | None = None
 
 
 class FailedControl(NamedTuple):

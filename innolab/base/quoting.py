@@ -23,5 +23,24 @@ def shown(value: object) -> str:
 
 def cut(text: str, most: int) -> str:
     """Return a text on one line, cut to so many characters."""
-    short = text if len(text) <= most else text[: most - 3] + "..."
-    return "".join(c if c.isprintable() else " " for c in short)
+    return printable(text if len(text) <= most else text[: most - 3] + "...", " ")
+
+
+def printable(text: str, instead: str = "?") -> str:
+    """Return a text on one line, without what controls a terminal or the direction of writing.
+
+    For all that somebody else wrote, such as a server or the author of a report.
+
+    >>> printable("5.7\\x1b[2J")
+    '5.7?[2J'
+    """
+    return "".join(c if c.isprintable() else instead for c in text)
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Return the beginning of a text that somebody else wrote, as one printable line.
+
+    >>> one_line("Access denied\\n  for \\x1b[31myou")
+    'Access denied for ?[31myou'
+    """
+    return printable(" ".join(text.split())[:most])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import typer
 
 from innolab.base.errors import InnolabError
+from innolab.base.quoting import printable
 from innolab.cli import (
     figure,
     judge,
@@ -63,12 +64,13 @@ def main() -> None:
     try:
         app()
     except InnolabError as error:
-        print(error, file=sys.stderr)
+        # A message may quote what somebody else wrote.
+        print(*map(printable, str(error).split("\n")), sep="\n", file=sys.stderr)
         sys.exit(error.exit_status)
     except OSError as error:
         print(
-            f"A file could not be read or written: {error}. What was recorded is kept; fix "
-            "this and run the same command again.",
+            f"A file could not be read or written: {printable(str(error))}. What was recorded is "
+            "kept; fix this and run the same command again.",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from innolab.base.quoting import printable
 from innolab.cli.options import ReportName
 
 
@@ -53,8 +54,7 @@ def figure(
             print(json.dumps({"report": str(source), "figures": found}, indent=1))
             return
         for each, caption in captions.items():
-            # What an unknown author wrote must not control the reader's terminal.
-            print("".join(c if c.isprintable() else "?" for c in f"{each}: {caption}"))
+            print(printable(f"{each}: {caption}"))
         return
     tones = [False] * light + [True] * dark
     wanted = styles.style(width, font, font_size, tones, format, style)

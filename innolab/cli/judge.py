@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from innolab.base.quoting import printable
 from innolab.cli.options import AsJson
 
 
@@ -64,6 +65,5 @@ def judge(
         documents.show(judge_document.document(found, page))
         return
     for line in judged_page.lines(found):
-        # What an unknown author wrote must not control the reader's terminal.
-        print("".join(c if c.isprintable() else "?" for c in line))
+        print(printable(line))
     print(page)

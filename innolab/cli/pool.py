@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from innolab.base.quoting import printable
 from innolab.cli.options import AsJson, ReportNames
 
 
@@ -28,5 +29,4 @@ def pool(
         documents.show(pool_document.document(found))
     else:
         for line in pooling.lines(found):
-            # What an unknown author wrote must not control the reader's terminal.
-            print("".join(c if c.isprintable() else "?" for c in line))
+            print(printable(line))

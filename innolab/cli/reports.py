@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from innolab.base.errors import InnolabError
+from innolab.base.quoting import printable
 from innolab.cli.given import parameters_of
 from innolab.cli.options import AsJson, Named, ReportName
 
@@ -73,7 +74,7 @@ def verify(
     else:
         for line in [*found.notes, *found.faults]:
             # What an unknown author wrote must not control the reader's terminal.
-            print("".join(c if c.isprintable() else "?" for c in line))
+            print(printable(line))
     if found.faults:
         raise InnolabError(
             f"{folder.name} does not hold: {len(found.faults)} faults, listed above."
@@ -93,10 +94,14 @@ def sign(
     report: ReportName,
     key: Annotated[Path, typer.Option(help="An SSH key, private, or public with an agent.")],
 ) -> None:
-    """Vouch for a report with an SSH key: a statement over its manifest, beside it."""
-    from innolab.report import folders, signatures
+    """Vouch for a report with an SSH key: a statement over its manifest, next to it.
 
-    print(signatures.sign(folders.find(report), key))
+    The report is verified first, and one that does not hold is not signed.
+    """
+    from innolab.report import folders, signatures
+    from innolab.report.verify import unsound
+
+    print(signatures.sign(folders.find(report), key, unsound))
 
 
 def compare(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from innolab.base.errors import InnolabError, InputError
+from innolab.base.quoting import printable
 from innolab.cli.options import ClaimName
 
 
@@ -154,8 +155,7 @@ def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
         elif answered.servers(judged, here) != body["servers"]:
             faults.append(f"{reproductions.ANSWER_FILE}: its verdicts do not follow from the runs")
     for fault in faults:
-        # What an unknown author wrote must not control the reader's terminal.
-        print("".join(c if c.isprintable() else "?" for c in fault), file=sys.stderr)
+        print(printable(fault), file=sys.stderr)
     if faults:
         raise InnolabError(f"{folder} does not hold: {len(faults)} faults, listed above.")
     lines = [*answered.answer_lines(body), f"{folder} holds: the answer follows from its runs."]

@@ -19,7 +19,7 @@ from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
-from innolab.report.shown import Prose
+from innolab.report.prose import Prose, code
 from innolab.run import expected, planned
 from innolab.run.expected import Earlier
 from innolab.run.measure import measure
@@ -179,16 +179,19 @@ def _name(report: Path) -> str:
     return f"{report.parent.name}/{report.name}"
 
 
-def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> str:
-    says = f"**Recorded**: this shows the report `{_name(report)}`, and nothing is measured."
+def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> Prose:
+    says = f"**Recorded**: this shows the report {code(_name(report))}, and nothing is measured."
     if others:
-        said = "; ".join(f"`{n}` was {has!r}, not {wants!r}" for n, (has, wants) in others.items())
+        said = "; ".join(
+            f"{code(n)} was {code(repr(has))}, not {code(repr(wants))}"
+            for n, (has, wants) in others.items()
+        )
         says += f" It was measured with other parameters than those above: {said}."
     says += f" To measure with the parameters above: `{_HOW}`"
     with contextlib.suppress(InnolabError):
         took_s = manifest.read(report)["time_s"]["total"]
-        return f"{says}; this report took {planned.about(took_s)}."
-    return f"{says}."
+        return Prose(f"{says}; this report took {planned.about(took_s)}.")
+    return Prose(f"{says}.")
 
 
 def _nothing_fits(study: Study, recorded: Mapping[Path, Plan], asked: Parameters) -> str:

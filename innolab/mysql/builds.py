@@ -123,7 +123,7 @@ def _from_path(path: Path) -> Build:
     path = path.resolve()
     version = version_of((str(path),), {})
     return Build(
-        id=f"{path.name}-{version}",
+        id=re.sub(r"[^0-9A-Za-z._+~-]+", "-", f"{path.name}-{version}").lstrip("-"),
         version=version,
         mysqld=(str(path),),
         env={},
@@ -190,7 +190,7 @@ def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:
         Where it does not answer as a MySQL server does.
     """
     says = _ask(mysqld, env, "--no-defaults", "--version")
-    if not (found := re.search(r"Ver (\d+\.\d+\.\d+[^\s,]*)", says)):
+    if not (found := re.search(r"Ver (\d+\.\d+\.\d+[0-9A-Za-z.+~:_-]*)", says)):
         raise InputError(
             f"{mysqld[-1]} does not answer --version as a MySQL server does; it said: "
             f"{says.strip()[:200] or 'nothing'}. Give the path of a mysqld."

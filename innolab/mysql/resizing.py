@@ -22,7 +22,7 @@ from mysql.connector import Error
 from innolab.base import children
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
-from innolab.mysql.target import Target, is_answer, refusal
+from innolab.mysql.target import Target, answering, is_answer, refusal, words
 from innolab.mysql.visit import Visit
 
 # How long to try to set a pool back: a server that stalls, hangs or has no connection left may
@@ -70,7 +70,7 @@ def ask(visit: Visit, size_bytes: int) -> None:
         if not is_answer(error):
             raise found from None
         raise InnolabError(
-            f"The server refused a pool of {bytes_text(size_bytes)}: {error.msg}."
+            f"The server refused a pool of {bytes_text(size_bytes)}: {words(error)}."
         ) from None
 
 
@@ -121,11 +121,8 @@ def standby(target: Target) -> Any:
         Where the server cannot be reached.
     """
     connection = target.connect()
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION wait_timeout = {_STANDBY_S}")
-    except Error as error:
-        raise refusal(error) from None
+    with answering(), connection.cursor() as cursor:
+        cursor.execute(f"SET SESSION wait_timeout = {_STANDBY_S}")
     return connection
 
 

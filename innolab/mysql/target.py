@@ -1,23 +1,26 @@
 """A server that somebody else runs: how it is reached, and what its refusals mean."""
 
-import configparser
 import getpass
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mysql.connector import Error, connect, errorcode
+from mysql.connector import Error, errorcode
 from mysql.connector.errors import ReadTimeoutError, WriteTimeoutError
 
 from innolab.base.errors import InnolabError, InputError
+from innolab.base.quoting import one_line
+from innolab.mysql import option_file
+from innolab.mysql.channel import Connection
+from innolab.mysql.option_file import Options
 
-# How long to wait for a connection, and for an answer: a server that hangs sends neither.
-_WAIT_S, _ANSWER_S = 10, 30
 _NO_NUMBER = -1
 # The numbers of errors that clients themselves find, as MySQL has them; all others are answers.
 _CLIENTS_OWN = range(2000, 3000)
-# Of option files those that the command-line client reads too.
-_GROUPS = ["client", "mysql"]
 _DENIED = {
     errorcode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
     errorcode.ER_TABLEACCESS_DENIED_ERROR,
@@ -35,11 +38,13 @@ class Target:
     socket : path of its unix socket
     defaults_file : an option file with a section [client], as the command-line client takes
     user : who asks; else as the option file says, else the user of this process
+    silent_s : how long to wait for the server to let us in, and for each answer
     """
 
     socket: str | None = None
     defaults_file: str | None = None
     user: str | None = None
+    silent_s: float = 20.0
 
     def check(self) -> None:
         """Raise InputError where what was given cannot lead to a server."""
@@ -52,67 +57,67 @@ class Target:
             if path is not None and not Path(path).exists():
                 raise InputError(f"There is no {path}. Nothing was asked of any server.")
 
-    def connect(self, answer_s: int = _ANSWER_S) -> Any:
+    def connect(self) -> Any:
         """Return a connection, autocommit.
-
-        Parameters
-        ----------
-        answer_s : how long to wait for an answer
 
         Raises
         ------
         InputError
-            Where the server cannot be reached or does not let the user in.
+            Where the server cannot be reached, does not let the user in, or is none.
         """
+        began = time.monotonic()
         try:
-            return self.connect_anew(answer_s)
-        except (configparser.Error, UnicodeError):
-            # Its words quote the line, in which a password may stand.
-            raise InputError(
-                f"{self.defaults_file} is no option file: its lines, NAME=VALUE, stand below "
-                "[client]. Nothing was asked of any server."
-            ) from None
-        except (Error, ValueError, AttributeError, OSError) as error:
+            return self.connect_anew()
+        except InnolabError:
+            raise
+        # The connector makes errors of any kind of what does not keep to MySQL's protocol.
+        except Exception as error:
             where = self.socket or f"as {self.defaults_file} says"
-            denied = getattr(error, "errno", None) == errorcode.ER_ACCESS_DENIED_ERROR
-            advice = (
-                "Name a user with --user, and give the password in an option file: --defaults-file."
-                if denied
-                else "See that the server runs, and that this user may open its socket."
-            )
+            is_silent = time.monotonic() - began >= self.silent_s
             raise InputError(
-                f"The server {where} could not be reached: {_words(error)}. {advice} Nothing was "
-                "changed."
+                f"The server {where} could not be reached: {_why(error, self.silent_s, is_silent)} "
+                "Nothing was changed."
             ) from None
 
-    def connect_anew(self, answer_s: int = _ANSWER_S) -> Any:
+    def connect_anew(self) -> Any:
         """Return a connection; raises as the connector does.
 
         The collation is named because the connector's own default is unknown to 5.6.
         """
-        options: dict[str, Any] = {}
-        if self.defaults_file is not None:
-            options |= {"option_files": [self.defaults_file], "option_groups": _GROUPS}
-        if self.socket is not None:
-            options |= {"unix_socket": self.socket, "ssl_disabled": True}
-        if self.user is not None:
-            options["user"] = self.user
-        elif self.defaults_file is None:
-            options["user"] = getpass.getuser()
-        return connect(
-            **options,
-            use_pure=True,
+        said = option_file.read(Path(self.defaults_file)) if self.defaults_file else Options()
+        socket = self.socket or said.socket
+        user = self.user or said.user or getpass.getuser()
+        return Connection(
+            said.tls,
+            self.silent_s,
+            **({"unix_socket": socket} if socket else {"host": said.host, "port": said.port}),
+            user=user,
+            password=said.password,
             charset="utf8mb4",
             collation="utf8mb4_general_ci",
             autocommit=True,
-            connection_timeout=_WAIT_S,
-            read_timeout=answer_s,
-            write_timeout=answer_s,
+            read_timeout=math.ceil(self.silent_s),
+            write_timeout=math.ceil(self.silent_s),
         )
 
 
-def _words(error: Exception) -> str:
-    return str(getattr(error, "msg", None) or error).rstrip(". ")
+def _why(error: Exception, limit_s: float, is_silent: bool) -> str:
+    """Return why there is no connection, and what to do."""
+    if getattr(error, "errno", None) == errorcode.ER_ACCESS_DENIED_ERROR:
+        return (
+            f"{words(error)}. Name a user with --user, and give the password in an option file: "
+            "--defaults-file."
+        )
+    if is_silent:
+        return f"it was silent, or did not let us in within {limit_s:g} s. See that it is MySQL."
+    if not isinstance(error, Error | OSError):
+        return "what it sent is not MySQL's protocol. See that it is a MySQL server."
+    return f"{words(error)}. See that the server runs, and that this user may reach it."
+
+
+def words(error: Exception) -> str:
+    """Return what an error says on one line: it may be what an unknown server said."""
+    return one_line(str(getattr(error, "msg", None) or error)).rstrip(". ")
 
 
 def is_answer(error: Exception) -> bool:
@@ -122,11 +127,36 @@ def is_answer(error: Exception) -> bool:
     return error.errno > 0 and error.errno not in _CLIENTS_OWN
 
 
+@contextmanager
+def answering() -> Iterator[None]:
+    """Run the block, and raise what a failure of its statements, or of reading them, means.
+
+    Raises
+    ------
+    InputError
+        Where the user has no right to what is asked for.
+    InnolabError
+        Where the server is gone, or its answer makes no sense.
+    """
+    try:
+        yield
+    except InnolabError:
+        raise
+    except Error as error:
+        raise refusal(error) from None
+    # The connector makes errors of any kind of what does not keep to MySQL's protocol.
+    except Exception:
+        raise InnolabError(
+            "What the server answered makes no sense: a counter that is missing or no number, or a "
+            "packet that is not MySQL's. See that it is a MySQL server."
+        ) from None
+
+
 def refusal(error: Error) -> InnolabError:
     """Return what a statement's failure means: a right that is missing, or a server that went."""
     if error.errno in _DENIED:
         return InputError(
-            f"The server does not let this user read what is needed: {_words(error)}. It takes "
+            f"The server does not let this user read what is needed: {words(error)}. It takes "
             "GRANT PROCESS ON *.* and GRANT SELECT ON performance_schema.*; to see the sizes of "
             "tables, any right on them."
         )
@@ -139,6 +169,6 @@ def refusal(error: Error) -> InnolabError:
             "See its error log."
         )
     return InnolabError(
-        f"The server stopped answering: {_words(error)}. See its error log, and run the same "
+        f"The server stopped answering: {words(error)}. See its error log, and run the same "
         "command again."
     )

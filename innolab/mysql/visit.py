@@ -4,15 +4,16 @@ INFORMATION_SCHEMA.INNODB_BUFFER_PAGE would name each page in the pool, and is n
 the pool's latches while it copies them all.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from mysql.connector import Error
-
-from innolab.base.errors import InputError
-from innolab.mysql.target import Target, refusal
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.quoting import printable, shown
+from innolab.mysql.target import Target, answering
 
 Values = dict[str, float]
 
@@ -48,8 +49,23 @@ _CLIENTS = (
     "AND PROCESSLIST_ID <> CONNECTION_ID() AND (PROCESSLIST_COMMAND IN ('Query', 'Execute') "
     "OR PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME <= 1)"
 )
+# Variables that are numbers, each with the range in which a server can have it.
+_RANGES = {
+    "innodb_buffer_pool_chunk_size": (0, 2**50),
+    "innodb_buffer_pool_instances": (0, 2**16),
+    "innodb_buffer_pool_size": (2**20, 2**50),
+    "innodb_old_blocks_pct": (1, 99),
+    "innodb_old_blocks_time": (0, 2**32),
+    "innodb_page_size": (2**10, 2**20),
+}
+# Counters that only grow.
+_GROWING = ("Innodb_buffer_pool_read_ahead", "Innodb_buffer_pool_read_requests",
+            "Innodb_pages_read")  # fmt: skip
 # The sizes of many tables take a server of 5.6 minutes; nothing is changed by then.
 _LONGEST_ANSWER_S = 600
+# What a server may say, so that one that never ends does not fill the memory.
+_MOST_COUNTED = 2**80  # Sums of picoseconds are the largest.
+_MOST_ROWS, _MOST_CHARACTERS, _LONGEST_TEXT = 2_000_000, 2**28, 200
 OLDEST = (5, 6)
 RESIZABLE = (5, 7, 5)
 
@@ -113,7 +129,7 @@ class Visit:
         self._asked = 0
 
     def __enter__(self) -> "Visit":
-        self._connection = self.target.connect(_LONGEST_ANSWER_S)
+        self._connection = self.target.connect()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,22 +145,31 @@ class Visit:
         self._connection.read_timeout = self._connection.write_timeout = seconds
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement.
+        """Return the rows of a statement, their texts without control characters.
 
         Raises
         ------
         InputError
             Where the user has no right to them.
         InnolabError
-            Where the server is gone.
+            Where the server is gone, or its answer makes no sense or does not end.
         """
         self._asked += 1
+        with answering():
+            cursor = self._connection.cursor()
+            cursor.execute(sql)
+            found = _bounded(cursor) if cursor.with_rows else []
+            # Not where rows are left: closing would raise that, and hide what happened.
+            cursor.close()
+        return found
+
+    def _rows_of_all_tables(self, sql: str) -> list[tuple[Any, ...]]:
+        usual_s = self._connection.read_timeout
+        self.answer_within(_LONGEST_ANSWER_S)
         try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql)
-                return list(cursor.fetchall()) if cursor.with_rows else []
-        except Error as error:
-            raise refusal(error) from None
+            return self.rows(sql)
+        finally:
+            self.answer_within(usual_s)
 
     def facts(self) -> Facts:
         """Return what the server is and the sizes of its tables.
@@ -153,8 +178,11 @@ class Visit:
         ------
         InputError
             Where it is too old, or has no InnoDB.
+        InnolabError
+            As `rows`.
         """
-        named = {str(name): str(value) for name, value in self._shown("VARIABLES", _VARIABLES)}
+        with answering():
+            named = {str(name): str(value) for name, value in self._shown("VARIABLES", _VARIABLES)}
         version = named.get("version", "")
         if _release(version) < OLDEST:
             raise InputError(
@@ -163,13 +191,15 @@ class Visit:
             )
         if "innodb_buffer_pool_size" not in named:
             raise InputError(f"This server ({version}) has no InnoDB, so there is no pool to size.")
+        _require_in_range(named)
         if "information_schema_stats_expiry" in named:
             # Else the server keeps what it is asked for in a table of its own: that is a write.
             self.rows("SET SESSION information_schema_stats_expiry = 0")
-        tables = [
-            Table(f"{schema}.{name}", int(data or 0), int(index or 0))
-            for schema, name, data, index in self.rows(_SIZES)
-        ]
+        with answering():
+            tables = [
+                Table(f"{schema}.{name}", int(_counted(data or 0)), int(_counted(index or 0)))
+                for schema, name, data, index in self._rows_of_all_tables(_SIZES)
+            ]
         return Facts(version, named.get("version_comment", ""), named, tuple(tables))
 
     def stretch(
@@ -191,6 +221,7 @@ class Visit:
             samples.append(self.sample())
             if heed:
                 heed(samples[-1])
+        _require_growing(samples)
         after, used_after = self._sums(), self._used()
         promoted, waited_ps = (b - a for a, b in zip(before, after, strict=True))
         counted = {
@@ -209,27 +240,83 @@ class Visit:
         `clients` that work.
         """
         began = time.monotonic()
-        values = {str(name): float(value) for name, value in self._shown("STATUS", _COUNTERS)}
-        # On a server with few statements ours would be the most, and hide that it has stalled.
-        values["Questions"] -= self._asked
-        [(clients,)] = self.rows(_CLIENTS)
+        with answering():
+            said = dict(self._shown("STATUS", _COUNTERS))
+            values = {name: _counted(said[name]) for name in _COUNTERS}
+            # On a server with few statements ours would be the most, and hide that it has stalled.
+            values["Questions"] -= self._asked
+            [(clients,)] = self.rows(_CLIENTS)
+            values["clients"] = _counted(clients)
+            if not values["Innodb_buffer_pool_pages_total"]:
+                raise ValueError("a pool without pages")
         now_s = time.monotonic()
-        return {**values, "clients": float(clients), "t_s": now_s, "took_s": now_s - began}
+        return {**values, "t_s": now_s, "took_s": now_s - began}
 
     def _shown(self, what: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
         listed = ", ".join(f"'{name}'" for name in names)
         return self.rows(f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})")
 
     def _sums(self) -> tuple[float, ...]:
-        [[promoted], [waited]] = self.rows(_PROMOTED), self.rows(_WAITS)
-        both = promoted + waited
-        return tuple(float("nan") if value is None else float(value) for value in both)
+        with answering():
+            [[promoted], [waited]] = self.rows(_PROMOTED), self.rows(_WAITS)
+            both = promoted + waited
+            return tuple(math.nan if value is None else _counted(value) for value in both)
 
     def _used(self) -> dict[tuple[str, str | None], tuple[int, int]]:
-        return {
-            (f"{schema}.{name}", index): (int(read), int(written))
-            for schema, name, index, read, written in self.rows(_USED)
-        }
+        with answering():
+            return {
+                (f"{schema}.{name}", index): (int(read), int(written))
+                for schema, name, index, read, written in self._rows_of_all_tables(_USED)
+            }
+
+
+def _bounded(cursor: Any) -> list[tuple[Any, ...]]:
+    """Return the rows that a server sends, as long as there is an end to them."""
+    found: list[tuple[Any, ...]] = []
+    characters = 0
+    for row in cursor:
+        texts = [cell for cell in row if isinstance(cell, str | bytes | bytearray)]
+        characters += sum(map(len, texts))
+        if len(found) == _MOST_ROWS or characters > _MOST_CHARACTERS:
+            raise InnolabError(
+                f"The server answered with more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} "
+                "characters. See that it is a MySQL server."
+            )
+        found.append(tuple(map(_plain, row)))
+    return found
+
+
+def _plain(cell: Any) -> Any:
+    return printable(cell[:_LONGEST_TEXT]) if isinstance(cell, str) else cell
+
+
+def _counted(value: Any) -> float:
+    """Return a count as a number, or raise ValueError."""
+    if not 0 <= (number := float(value)) < _MOST_COUNTED:
+        raise ValueError(f"{number} is no count")
+    return number
+
+
+def _require_in_range(variables: Mapping[str, str]) -> None:
+    for name, (least, most) in _RANGES.items():
+        try:
+            is_right = least <= float(variables.get(name, least)) <= most
+        except ValueError:
+            is_right = False
+        if not is_right:
+            raise InnolabError(
+                f"The server says that its {name} is {shown(variables[name])}, and it has to be a "
+                f"number from {least:,} to {most:,}. See that it is a MySQL server."
+            )
+
+
+def _require_growing(samples: list[Values]) -> None:
+    for name in _GROWING:
+        if any(after[name] < before[name] for before, after in pairwise(samples)):
+            raise InnolabError(
+                f"The server's counter {name} fell while it was watched, and it only grows while a "
+                "server runs. Was it started again? Run the same command again."
+            )
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -240,7 +327,7 @@ def _release(version: str) -> tuple[int, ...]:
     """
     numbers: list[int] = []
     for part in version.split("-")[0].split("."):
-        if not part.isdigit():
+        if not part.isdecimal():
             break
         numbers.append(int(part))
     return tuple(numbers)

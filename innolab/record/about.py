@@ -5,18 +5,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from innolab.base import parsing
 from innolab.base.errors import InputError
+from innolab.record.texts import PlainText
 
 Kind = Literal["rate", "time"]
 Better = Literal["higher", "lower"]
 
 # Among the notes: all columns that nothing else names.
 ALL_OTHERS = "*"
-_MOST_BYTES = 1024**2
 # A unit in a heading: `tps (1/s)`, `p95 [ms]`.
 _IN_HEADING = re.compile(r"(?P<name>.*?\S)\s*[\[(](?P<unit>[^\])]+)[\])]")
 # How names end in this collection.
@@ -62,7 +61,7 @@ class Metric(_Part):
     better : which direction wins; a rate's and a time's need none
     """
 
-    unit: str = Field(min_length=1, max_length=60)
+    unit: PlainText = Field(min_length=1, max_length=60)
     better: Better | None = None
 
     @property
@@ -87,14 +86,14 @@ class About(_Part):
     output : the column that names a file beside the table, what sysbench or HammerDB printed
     """
 
-    title: str | None = Field(default=None, max_length=200)
-    source: str | None = Field(default=None, max_length=1000)
-    metrics: dict[str, Metric] = Field(default_factory=dict)
-    factors: dict[str, str | None] = Field(default_factory=dict)
-    ranked: str | None = None
-    repeated_by: list[str] = Field(default_factory=lambda: ["replicate", "run", "block"])
-    notes: list[str] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
-    output: str = "output"
+    title: PlainText | None = Field(default=None, max_length=200)
+    source: PlainText | None = Field(default=None, max_length=1000)
+    metrics: dict[PlainText, Metric] = Field(default_factory=dict)
+    factors: dict[PlainText, PlainText | None] = Field(default_factory=dict)
+    ranked: PlainText | None = None
+    repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])
+    notes: list[PlainText] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
+    output: PlainText = "output"
 
     @field_validator("metrics", mode="before")
     @classmethod
@@ -114,15 +113,13 @@ def read(path: Path) -> About:
         Where it cannot be read, or names what a description does not have.
     """
     try:
-        body = yaml.safe_load(parsing.read_text(path, _MOST_BYTES))
+        text = parsing.read_text(path, parsing.MOST_YAML_BYTES)
+        body = parsing.yaml_value(parsing.yaml_node(text))
         if not isinstance(body, dict):
             raise ValueError("it holds no names with values")
         return About.model_validate(body)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        why = parsing.reason(error) if isinstance(error, ValueError) else " ".join(
-            str(error).split()
-        )  # fmt: skip
+    except ValueError as error:
         raise InputError(
-            f"The description {path} cannot be used: {why[:300]}. It may have: "
+            f"The description {path} cannot be used: {parsing.reason(error)}. It may have: "
             f"{', '.join(About.model_fields)}. Nothing was written."
         ) from None

@@ -11,6 +11,11 @@ from innolab.base.quoting import shown
 
 _MOST_ROWS = 20_000
 _MOST_COLUMNS = 500
+# A published table has some thousand; each takes a hundred bytes of memory.
+_MOST_CELLS = 1_000_000
+_TOO_MANY = (
+    f"it has more than {_MOST_ROWS:,} rows, {_MOST_COLUMNS} columns or {_MOST_CELLS:,} cells"
+)
 # For each row its place, which is its line or its number in a list, and its cells by column.
 Cells = list[tuple[int, dict[str, str]]]
 
@@ -21,8 +26,10 @@ def cells_of_csv(text: str) -> Cells:
     Raises
     ------
     ValueError
-        Where a line has more or fewer cells than the heading, or a heading comes twice.
+        Where it is too large, a line has more or fewer cells than the heading, or a heading comes
+        twice.
     """
+    _require_few(text)
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     lines = [(reader.line_num, line) for line in reader if any(cell.strip() for cell in line)]
     if not lines:
@@ -30,12 +37,22 @@ def cells_of_csv(text: str) -> Cells:
     (_, names), *rest = lines
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         raise ValueError("its cells are not separated by commas")
-    if len(rest) > _MOST_ROWS or len(names) > _MOST_COLUMNS:
-        raise ValueError(f"it has more than {_MOST_ROWS:,} rows or {_MOST_COLUMNS} columns")
+    columns = len(names)
+    if len(rest) > _MOST_ROWS or columns > _MOST_COLUMNS or len(rest) * columns > _MOST_CELLS:
+        raise ValueError(_TOO_MANY)
     if ragged := [(n, line) for n, line in rest if len(line) != len(names)]:
         number, line = ragged[0]
         raise ValueError(f"line {number} has {len(line)} cells, and the heading {len(names)}")
     return [(n, dict(_once(names, [cell.strip() for cell in line]))) for n, line in rest]
+
+
+def _require_few(text: str) -> None:
+    """Raise ValueError where a text has too many cells, before each becomes a value of its own.
+
+    A quoted comma or line counts too, so that the bounds are twice those of cells.
+    """
+    if text.count(",") > 2 * _MOST_CELLS or text.count("\n") > 2 * _MOST_ROWS:
+        raise ValueError(_TOO_MANY)
 
 
 def _once(names: Sequence[str], cells: Sequence[str]) -> list[tuple[str, str]]:
@@ -57,8 +74,10 @@ def cells_of_json(text: str) -> Cells:
         raise ValueError(f"it has more than {_MOST_ROWS:,} runs")
     flat = [_flat(one) for one in body]
     names = dict.fromkeys(name for one in flat for name in one)
-    if len(names) > _MOST_COLUMNS:
-        raise ValueError(f"its runs have more than {_MOST_COLUMNS} values")
+    if len(names) > _MOST_COLUMNS or len(names) * len(flat) > _MOST_CELLS:
+        raise ValueError(
+            f"its runs have more than {_MOST_COLUMNS} values, or {_MOST_CELLS:,} in all"
+        )
     return [(place, {n: one.get(n, "") for n in names}) for place, one in enumerate(flat, 1)]
 
 

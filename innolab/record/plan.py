@@ -5,13 +5,14 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic import ConfigDict, TypeAdapter
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
 from innolab.record.run import Factors, Level
+from innolab.record.texts import FolderName, Label, Name, PlainFacts, PlainText, Sha256, Text
 
 PLAN_FILE = "plan.json"
 
@@ -74,16 +75,16 @@ class Plan:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    study: str
-    spec_sha256: str
-    parameters: dict[str, Any]
-    builds: list[str]
-    unavailable: dict[str, str]
-    missing_devices: dict[str, str] = field(default_factory=dict)
+    study: FolderName
+    spec_sha256: Sha256
+    parameters: PlainFacts
+    builds: list[Name]
+    unavailable: dict[Name, Text]
+    missing_devices: dict[Name, Text] = field(default_factory=dict)
     blocks: Blocks | None = None
     twins: list[Factors] = field(default_factory=list)
-    lacking: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    claims: list[str] = field(default_factory=list)
+    lacking: dict[Name, dict[Label, dict[Label, Text]]] = field(default_factory=dict)
+    claims: list[PlainText] = field(default_factory=list)
     arms: list[Factors] = field(default_factory=list)
     wave: int | None = None
 

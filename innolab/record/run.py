@@ -8,14 +8,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from innolab.record.texts import (
+    Commit,
+    Facts,
+    FolderName,
+    Label,
+    Name,
+    Release,
+    Sha256,
+    Text,
+    Version,
+)
+
 SCHEMA = 2
 # Measured by innolab 0.1.0 and 0.2.0; each study says how its runs of then read today.
 OLDER_SCHEMA = 1
 Result = Literal["ok", "warn", "invalid"]
 Level = str | int | float | bool
-Factors = dict[str, Level]
+Factors = dict[Label, Label | int | float | bool]
 # Levels of within-factors and metrics, by name: one row of what a trial gave.
-Observation = dict[str, Level]
+Observation = dict[Label, Label | int | float | bool]
 
 
 def trial_key(block: int, factors: Mapping[str, Level], *, twin: bool = False) -> str:
@@ -39,27 +51,44 @@ class Check(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    check: str
+    check: Label
     result: Result
-    says: str
+    says: Text
 
 
 class _Host(BaseModel):
     """What every run says of its host, beside much else."""
 
     cores: int = Field(ge=1)
+    kernel: Release | None = None
 
 
-class _Build(BaseModel):
+class Build(BaseModel):
     """What every run that started a server says of its binaries."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: str
-    version: str
-    origin: str
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    id: Name
+    version: Version
+    origin: Text
+    sha256: Sha256
     debug: bool
+
+
+class Innolab(BaseModel):
+    """Which innolab measured or rendered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Version
+    commit: Commit | None
+    dirty: bool | None
+
+
+class _Device(BaseModel):
+    """What every run on a device says of it, beside much else."""
+
+    name: Name
 
 
 class _Conditions(BaseModel):
@@ -71,15 +100,17 @@ class _Conditions(BaseModel):
     innolab : the version and commit that measured, and whether files differed from the commit
     time_s : where the trial's time went, by stage
     build : the server's binaries
+    device : what held its data, by name, with its calibration
     member : the host of a fleet that measured it, by a digest; without one there was no fleet
     variables : the digest that names the server variables in force, a file in variables/
     """
 
     host: _Host
-    innolab: dict[str, str | bool | None]
-    time_s: dict[str, Annotated[float, Field(ge=0)]]
-    build: _Build | None = None
-    member: str = ""
+    innolab: Innolab
+    time_s: dict[Label, Annotated[float, Field(ge=0)]]
+    build: Build | None = None
+    device: _Device | None = None
+    member: Label | Literal[""] = ""
     # A digest, so that no name leads out of the report's folder.
     variables: str | None = Field(default=None, pattern="^[0-9a-f]{16}$")
 
@@ -108,22 +139,22 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_: int
-    study: str
-    spec_sha256: str
-    scale: str
+    study: FolderName
+    spec_sha256: Sha256
+    scale: Label
     # None where innolab 0.2 or older measured it, which had none.
-    effort: str | None = None
+    effort: Label | None = None
     trial: int = Field(ge=0)
     block: int = Field(ge=0)
     factors: Factors
     # The second measurement of its arm in its block: a control, of which no claim is.
     twin: bool = False
     observations: list[Observation]
-    conditions: dict[str, Any]
+    conditions: Facts
     checks: list[Check]
     series: str | None = Field(pattern=r"^series/[0-9]{4,}\.parquet$")
     status: Literal["complete", "failed"]
-    error: str | None
+    error: Text | None
     started_at: str
     ended_at: str
 

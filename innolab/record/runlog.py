@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
 
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.record.run import OLDER_SCHEMA, SCHEMA, Run
+from innolab.record.run import OLDER_SCHEMA, SCHEMA, Innolab, Run
+from innolab.record.texts import Sha256
 
 FILE = "runs.jsonl"
 # Of a session whose runs keep evidence of every metric, so that none can be edited alone.
 EVIDENCE = 2
 _BEFORE = "before"
+# The only file that grows with the time that was measured: a year of one host has 300 MB.
+MOST_BYTES = 512 * 1024**2
+# The longest line of a reference has 51 KB.
+_MOST_LINE = 4 * 1024**2
 
 
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
@@ -37,12 +42,18 @@ class SessionStart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     began_at: AwareDatetime
-    plan_sha256: str
-    claims_sha256: str
+    plan_sha256: Sha256
+    claims_sha256: Sha256
     trials: int
     blocks: int
     innolab: dict[str, Any]
     evidence: int = 1
+
+    @field_validator("innolab")
+    @classmethod
+    def _is_innolab(cls, facts: dict[str, Any]) -> dict[str, Any]:
+        Innolab.model_validate(facts)
+        return facts
 
 
 class Entry(NamedTuple):
@@ -89,7 +100,7 @@ class RunLog:
             Where a line before the last is damaged, which no crash of ours can do.
         """
         try:
-            text = parsing.read_text(self.path) if os.path.lexists(self.path) else ""
+            text = parsing.read_text(self.path, MOST_BYTES) if os.path.lexists(self.path) else ""
         except ValueError as error:
             raise InnolabError(
                 f"{self.path} is damaged: {error}. Restore it, or move its folder away and "
@@ -101,6 +112,10 @@ class RunLog:
     def _read(self, lines: list[str]) -> Iterator[Entry]:
         for number, line in enumerate(lines, 1):
             try:
+                if len(line) > _MOST_LINE:
+                    raise ValueError(
+                        f"it has {len(line):,} characters, {_MOST_LINE:,} are the most"
+                    )
                 body = parsing.from_json(line)
                 before = body.pop(_BEFORE, None) if isinstance(body, dict) else None
                 yield Entry(number, self._content(body), _digest(line), before)

@@ -13,6 +13,7 @@ from innolab.base.errors import InnolabError
 from innolab.record import runlog
 from innolab.record.run import Level, Observation, Run
 from innolab.record.runlog import RunLog, Upgrade
+from innolab.record.texts import all_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,7 +189,7 @@ def _variables(file: Path) -> dict[str, str]:
     found = parsing.json_file(file)
     if not isinstance(found, dict) or not all(isinstance(x, str) for x in found.values()):
         raise ValueError(f"{file.name} is no list of names and values")
-    return found
+    return dict(all_plain(found))
 
 
 # These name a moment, a place or an identity, not a behaviour of the server.

@@ -19,6 +19,7 @@ from innolab.base.quoting import shown
 from innolab.record.about import ALL_OTHERS, About, Metric, heading
 from innolab.record.cells import Cells, cells_of_csv, cells_of_json
 from innolab.record.run import Level
+from innolab.record.texts import plain
 
 _MOST_BYTES = 64 * 1024**2
 _NOTHING_WRITTEN = "Nothing was written."
@@ -110,6 +111,11 @@ def read(path: Path, about: About, parser: Parser | None) -> Table:
         cells = cells_of_json(text) if path.suffix.lower() == ".json" else cells_of_csv(text)
     except (ValueError, csv.Error) as error:
         _refuse(f"{name} cannot be read: {' '.join(str(error).split())[:300]}")
+    if hidden := next((x for _, of in cells for x in [*of, *of.values()] if x != plain(x)), None):
+        _refuse(
+            f"{name} has {shown(hidden)}, which holds a control character or a mark of direction, "
+            "or is too long to show"
+        )
     if len(cells) < 2:
         _refuse(
             f"{name} has {'a single measurement' if cells else 'no rows'}; it takes two at least "

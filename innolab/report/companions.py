@@ -14,11 +14,10 @@ from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import VARIABLES_DIGITS, RunSet
+from innolab.report import series_form
 from innolab.studies.study import Study
 
 _OLDER = "An older innolab measured it, which did not keep what bounds them"
-# Two days at ten samples a second, as 400 MB in memory.
-_MOST_VALUES = 50_000_000
 
 
 def faults(runs: RunSet, report: Path) -> list[str]:
@@ -32,8 +31,8 @@ def faults(runs: RunSet, report: Path) -> list[str]:
                 found.append(f"{runlog.FILE}: trial {run.trial} has no series")
         elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
-        else:
-            found += [f"{run.series}: {why}" for why in unreadable(report / run.series)]
+        elif why := series_form.fault(report / run.series):
+            found.append(f"{run.series}: {why}")
     expected = {run.series for run in runs.runs}
     expected |= {
         f"variables/{digest}.json"
@@ -51,20 +50,6 @@ def faults(runs: RunSet, report: Path) -> list[str]:
         for name in runs.variables
         if _digest(report / "variables" / f"{name}.json") != name
     ]
-
-
-def unreadable(series: Path) -> list[str]:
-    """Return why a series is not read at all: a small file may hold a thousand million rows."""
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        found = parquet.read_metadata(series)
-    except (pyarrow.ArrowException, OSError) as error:
-        return [f"it cannot be read ({' '.join(str(error).split())[:200]})"]
-    if (values := found.num_rows * found.num_columns) > _MOST_VALUES:
-        return [f"it has {values:,} values, and {_MOST_VALUES:,} are the most that a trial has"]
-    return []
 
 
 def _digest(path: Path) -> str:

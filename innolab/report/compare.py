@@ -11,6 +11,7 @@ from innolab.analysis import stats
 from innolab.analysis.claims import Claim
 from innolab.analysis.findings import DECIDED
 from innolab.analysis.stats import Interval
+from innolab.base import memory
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
@@ -125,6 +126,7 @@ class Comparison:
         )
 
 
+@memory.bounded("One of the reports")
 def compare(first: Path, second: Path) -> Comparison:
     """Return what two reports have in common, and what not.
 

@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from innolab.base.units import number
 from innolab.report import figures, folders, overlaid, pages, render
 from innolab.report.apart import Difference
@@ -47,8 +45,8 @@ def write(found: Comparison) -> Path:
         ],
         same=[_row(pair) for pair in found.pairs if pair.same],
         ratios=[(row, _interval(row.ratio._asdict())) for row in found.ratios],
-        figures=[Markup(figure._repr_html_()) for figure in drawn],
-        overlaid=Markup(by_second._repr_html_()) if by_second else None,
+        figures=drawn,
+        overlaid=by_second,
     )
 
 
@@ -141,12 +139,13 @@ def _forests(found: Comparison, folder: Path) -> list[figures.Figure]:
     frame = pd.DataFrame(rows)
     drawn = []
     for server, of in frame.groupby("server", sort=False) if rows else ():
+        name = figures.file_name(f"verdicts-{server}")
         shown = of.drop(columns="server")
         said = f"{server}: what both reports found of each claim, with their intervals."
         changed = ", ".join(p.claim for p in found.changed if p.server == server) or "none"
         drawn.append(
             figures.publish(
-                figures.forest(shown, "report"), f"verdicts-{server}", shown, folder=folder,
+                figures.forest(shown, "report"), name, shown, folder=folder,
                 caption=said, alt=f"{said} Verdicts that changed: {changed}.",
             )
         )  # fmt: skip

@@ -4,7 +4,6 @@ It holds the whole report as one archive, what it was judged by, the licence, th
 metadata that the archive asks for.
 """
 
-import html
 import json
 import shutil
 import tempfile
@@ -12,6 +11,8 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from innolab import studies
 from innolab.base import files
@@ -136,7 +137,7 @@ def _description(report: Path, body: dict[str, Any], study: Study) -> str:
         f"The archive holds the report{_as_crate(report)}; index.html is its page. innolab verify, "
         f"on the unpacked folder, computes it again from its runs. Its seal is {body['seal']}.",
     ]
-    return "".join(f"<p>{html.escape(text, quote=False)}</p>" for text in said)
+    return "".join(Markup("<p>{}</p>").format(text) for text in said)
 
 
 def _as_crate(report: Path) -> str:

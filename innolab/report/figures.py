@@ -1,7 +1,7 @@
 """Figures that can leave a report: picture, plotted values, caption and alternative text."""
 
-import html
 import io
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from innolab import studies
 from innolab.analysis import stats
-from innolab.base import language
+from innolab.base import language, quoting
+from innolab.base.errors import InputError
 from innolab.base.units import number
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.report import citation, folders, snippets, svg
+from innolab.report.prose import Prose, in_markdown, prose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,20 +42,27 @@ class Figure:
     alt: str
 
     def _repr_html_(self) -> str:
-        alt = html.escape(self.alt, quote=True)
-        drawn = self.svg[self.svg.index("<svg") :]
-        drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
-        links = " ".join(
-            f'<a href="figures/{self.name}.{kind}">{language.text(said)}</a>'
+        links = Markup(" ").join(
+            Markup('<a href="figures/{}.{}">{}</a>').format(self.name, kind, language.text(said))
             for kind, said in _LINKS.items()
         )
-        return (
-            f'<figure id="{self.name}">{drawn}'
-            f"<figcaption>{html.escape(self.caption)} <small>{links}</small></figcaption></figure>"
-        )
+        whole = '<figure id="{}">{}<figcaption>{} <small>{}</small></figcaption></figure>'
+        drawn = labelled(self.svg, self.alt)
+        return str(Markup(whole).format(self.name, drawn, self.caption, links))
 
     def __repr__(self) -> str:
         return f"{self.caption}\n{self.alt}"
+
+
+def labelled(drawn: str, alt: str) -> Markup:
+    """Return a picture of ours as HTML that reads it out by its alternative text."""
+    opening = Markup('<svg role="img" aria-label="{}" ').format(alt)
+    return opening + Markup(drawn[drawn.index("<svg") :].removeprefix("<svg").lstrip())
+
+
+def file_name(text: str) -> str:
+    """Return the name of a figure, which is one of files and of anchors too, made of a text."""
+    return re.sub(r"[^0-9A-Za-z._-]+", "-", text)
 
 
 @dataclass(frozen=True)
@@ -85,11 +96,22 @@ def publish(
 
     The same values give the same bytes: coordinates are rounded, values have the digits that they
     are shown with, and no file says when it was made.
+
+    Raises
+    ------
+    InputError
+        Where the name is not one of a file.
     """
     from matplotlib import pyplot
 
+    if not name or name != file_name(name):
+        raise InputError(
+            f"{quoting.shown(name)} cannot name a figure, as it names files: letters, digits, "
+            "points, hyphens and underscores make a name."
+        )
     # Or a notebook would show it twice.
     pyplot.close(picture)
+    _as_written(picture)
     if taker := _taker.get():
         taker(Drawn(picture, name, values, caption, alt))
         return Figure(name, "<svg/>", caption, alt)
@@ -105,7 +127,7 @@ def publish(
     write_png(picture, place / f"{name}.png")
     (place / f"{name}.svg").write_text(drawn)
     (place / f"{name}.csv").write_text(as_csv(values))
-    (place / f"{name}.md").write_text(_leaflet(picture, name, caption, alt, folder))
+    (place / f"{name}.md").write_text(leaflet(picture, name, caption, alt, folder))
     return Figure(name, drawn, caption, alt)
 
 
@@ -122,7 +144,9 @@ def as_svg(picture: "Picture", name: str, about: Mapping[str, str] | None = None
 
     text = io.StringIO()
     # Simplified, a path would lose another point on another processor.
-    with matplotlib.rc_context({"svg.hashsalt": name, "path.simplify": False}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": name, "svg.fonttype": "path", "path.simplify": False}
+    ):
         # By the canvas itself: savefig draws twice, in case the layout moves.
         metadata = {"Date": None, "Creator": None, **(about or {})}
         FigureCanvasSVG(picture).print_svg(text, metadata=metadata)
@@ -160,6 +184,26 @@ def with_plain_ticks(picture: "Picture") -> None:
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
+def _as_written(picture: "Picture") -> None:
+    """Let a figure's words show as they are: dollars in a level's name would be of a formula.
+
+    What matplotlib itself writes beside numbers stays a formula.
+    """
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter, ScalarFormatter
+
+    numbers = {
+        id(label)
+        for axes in picture.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        if isinstance(axis.get_major_formatter(), LogFormatter | ScalarFormatter)
+        for label in axis.get_ticklabels()
+    }
+    for words in picture.findobj(Text):
+        if isinstance(words, Text) and id(words) not in numbers:
+            words.set_parse_math(False)
+
+
 def _settled(value: Any) -> Any:
     """Return a number without the digits in which processors disagree.
 
@@ -168,7 +212,7 @@ def _settled(value: Any) -> Any:
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
-def _leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path) -> str:
+def leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path) -> str:
     """Return how to use a figure: the front of its kit, which `innolab figure` makes."""
     width, height = (round(96 * inches) for inches in picture.get_size_inches())
     shown = snippets.Picture(f"{name}.svg", width, height)
@@ -180,12 +224,13 @@ def _leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path
         "LaTeX": snippets.latex_figure(f"{name}.png", name, said, alt),
     }
     parts = [
-        f"# {name}",
-        caption,
-        language.text("Alternative text: {alt}", alt=snippets.line(alt)),
+        f"# {in_markdown(name)}",
+        in_markdown(caption),
+        prose("Alternative text: {alt}", alt=alt),
         *(f"## {form}\n\n{_indented(text)}" for form, text in pasted.items()),
         f"## {language.text('Values')}",
-        language.text("The plotted values are in [{name}.csv]({name}.csv).", name=name),
+        # In the address of a link a name of a file is as it is.
+        prose("The plotted values are in [{name}.csv]({name}.csv).", name=Prose(name)),
     ]
     if report:
         parts += [

@@ -31,7 +31,7 @@ _RECORDED = re.compile(
 )
 _MADE = re.compile(
     r"claims\.yml|published\.csv|verdicts\.json|notebook\.ipynb|index\.html|manifest\.json"
-    r"|ro-crate-metadata\.json|figures/[a-z0-9-]+\.(svg|png|csv|md)|signatures/[^/]+\.(json|sig)"
+    r"|ro-crate-metadata\.json|figures/[0-9A-Za-z._-]+\.(svg|png|csv|md)|signatures/[^/]+\.(json|sig)"
     # Of a judged table.
     r"|table\.csv|about\.json|spreads\.json|rankings\.json"
 )

@@ -5,7 +5,6 @@ two reports would else leave the reports themselves a dot each.
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,7 +63,7 @@ def draw(rows: Sequence[PooledClaim], units: Mapping[str, str], folder: Path) ->
 
 def figure_name(claim: Claim) -> str:
     """Return the name of a claim's figure, which is that of its files too."""
-    return "pooled-" + re.sub(r"[^\w-]+", "-", claim.id)
+    return figures.file_name(f"pooled-{claim.id}")
 
 
 def _lines(row: PooledClaim) -> Iterator[_Line]:

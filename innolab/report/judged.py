@@ -4,6 +4,7 @@ What was given is kept: the table in one form, its description, the claims, and 
 borrowed. All else follows from these, so `verify` makes it again.
 """
 
+import datetime
 import json
 import re
 import shutil
@@ -18,12 +19,13 @@ from innolab.analysis.claims import Claim
 from innolab.analysis.judgement import Judged, Lender
 from innolab.analysis.rankings import Lead, Spread
 from innolab.analysis.verdicts import rounded
-from innolab.base import files, parsing
+from innolab.base import files, memory, parsing
 from innolab.base.errors import InputError
 from innolab.base.quoting import shown
 from innolab.loads import outputs
 from innolab.record import about as describing
 from innolab.record import table as tables
+from innolab.record import texts
 from innolab.record.about import About, Kind
 from innolab.record.table import Table
 from innolab.report import folders, judged_page, manifest, render, same, sealing
@@ -32,9 +34,11 @@ TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.
 SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
 # What was given, and what was borrowed; all else is made from it.
 GIVEN = (TABLE_FILE, ABOUT_FILE, CLAIMS_FILE, SPREADS_FILE)
-_MOST_CLAIMS_BYTES = 4 * 1024**2
+# By how much the clocks of who judged and who verifies may differ.
+_CLOCKS_APART = datetime.timedelta(minutes=10)
 
 
+@memory.bounded("What was given")
 def judge(
     path: Path,
     claims: Path | None = None,
@@ -78,15 +82,23 @@ def judge(
         files.write(folder / SPREADS_FILE, _json(_spreads(found.spreads)))
         write(found, folder)
         facts = {
-            "study": named,
-            "title": found.title,
-            "source": table.about.source,
+            **_facts(found),
             "given": {one.name: files.digest(one) for one in given} | _outputs(path, table),
-            "runs": {"rows": len(table.rows), "arms": len(table.arms)},
         }
         manifest.write_of_table(folder, facts)
         prove(folder)
         return folders.put(folder, final), found
+
+
+def _facts(found: Judged) -> dict[str, Any]:
+    """Return the part of a manifest that follows from a table and its description."""
+    table = found.table
+    return {
+        "study": found.name,
+        "title": found.title,
+        "source": table.about.source,
+        "runs": {"rows": len(table.rows), "arms": len(table.arms)},
+    }
 
 
 def _outputs(path: Path, table: Table) -> dict[str, str]:
@@ -100,7 +112,7 @@ def _outputs(path: Path, table: Table) -> dict[str, str]:
 
 
 def _name(name: str) -> str:
-    if not re.fullmatch(manifest.NAME, name):
+    if not re.fullmatch(texts.FOLDER_NAME, name):
         raise InputError(
             f"{shown(name)} is no name for a report: small letters, digits and hyphens make one. "
             "Give one with --name. Nothing was written."
@@ -115,7 +127,7 @@ def _name(name: str) -> str:
 
 def _claims_text(path: Path) -> str:
     try:
-        return parsing.read_text(path, _MOST_CLAIMS_BYTES)
+        return parsing.read_text(path, parsing.MOST_YAML_BYTES)
     except ValueError as error:
         raise InputError(
             f"The claims {path} cannot be read: {parsing.reason(error)}. Nothing was written."
@@ -193,7 +205,7 @@ def faults(report: Path, body: dict[str, Any], *, with_page: bool) -> tuple[list
         names = manifest.members(report).keys() | manifest.members(made).keys()
         if not with_page:
             names &= {*GIVEN, render.VERDICTS_FILE, RANKINGS_FILE}
-        differing = same.differences(report, made, sorted(names))
+        differing = same.differences(report, made, sorted(names)) + _unbound(found, body)
     # By all its numbers: the words alone would vouch for a smaller one.
     today = {known.spread for known in spreads.read()}
     notes = [
@@ -203,6 +215,27 @@ def faults(report: Path, body: dict[str, Any], *, with_page: bool) -> tuple[list
         if spread.borrowed
     ]
     return differing, notes
+
+
+def _unbound(found: Judged, body: dict[str, Any]) -> list[str]:
+    """Return what of a manifest does not follow from the table, or from a clock."""
+    faults = [
+        f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {TABLE_FILE} and {ABOUT_FILE}"
+        for name, value in _facts(found).items()
+        if body[name] != value
+    ]
+    now = datetime.datetime.now(datetime.UTC)
+    sealed_at = datetime.datetime.fromisoformat(body["sealed_at"])
+    if sealed_at > now + _CLOCKS_APART:
+        faults.append(
+            f"{folders.MANIFEST_FILE}: it says that it was sealed at {body['sealed_at']}, and by "
+            f"this machine's clock it is {now:%Y-%m-%d %H:%M}"
+        )
+    began = datetime.date.fromisoformat(body["version"][: len("2026-01-31")])
+    # A table that is judged at midnight is sealed on the next day.
+    if not began <= sealed_at.astimezone(datetime.UTC).date() <= began + datetime.timedelta(1):
+        faults.append(f"{folders.MANIFEST_FILE}: it was not sealed on the day that its version has")
+    return faults
 
 
 def rankings_body(found: Judged) -> list[dict[str, Any]]:

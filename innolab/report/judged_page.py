@@ -4,13 +4,11 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 from innolab.analysis import rankings, stats
 from innolab.analysis.findings import DECIDED
 from innolab.analysis.rankings import Lead
 from innolab.base.units import number
-from innolab.report import figures, folders, lead, markup, pages, render
+from innolab.report import figures, folders, lead, pages, render
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,17 +42,11 @@ def write(found: "Judged", folder: Path) -> Path:
         rankings=[(name, metrics[name], _rows(found, name)) for name in found.spreads],
         pairs=[_pair(one, pair) for one in found.rankings for pair in one.ranking.leads],
         claims=[_claim(verdict) for verdict in found.verdicts],
-        figures=[_shown(figure) for figure in drawn],
-        forest=_shown(forest) if forest else None,
+        figures=drawn,
+        forest=forest,
         chance=_chance(found),
         many=rankings.MANY,
     )
-
-
-def _shown(figure: figures.Figure) -> Markup:
-    """Return a figure in a box that a keyboard can move, where it is wider than the screen."""
-    fitted = markup.fit(figure._repr_html_())
-    return Markup(fitted.replace('<div class="scroll"', '<div class="scroll" tabindex="0"'))
 
 
 def summary(found: "Judged") -> list[str]:
@@ -234,12 +226,12 @@ def _drawn(shown: "pd.DataFrame", ranked: str) -> Any:
         at = [places.index(name) + shift for name in of["ranking"]]
         error = [(of["share"] - of["low"]).fillna(0), (of["high"] - of["share"]).fillna(0)]
         axis.errorbar(of["share"], at, xerr=error, fmt=markers[turn % len(markers)], ms=5,
-                      capsize=2, linewidth=1, color=colour, label=_literal(level))  # fmt: skip
+                      capsize=2, linewidth=1, color=colour, label=level)  # fmt: skip
     axis.axvline(1, color="0.4", linewidth=0.8)
-    axis.set_yticks(range(len(places)), list(map(_literal, places)), fontsize=8)
+    axis.set_yticks(range(len(places)), places, fontsize=8)
     axis.set_ylim(len(places) - 0.5, -0.5)
     axis.set_xlabel("times as good as the best of the ranking")
-    picture.legend(title=_literal(ranked), loc="outside upper center", ncols=4, fontsize=8)
+    picture.legend(title=ranked, loc="outside upper center", ncols=4, fontsize=8)
     return picture
 
 
@@ -258,10 +250,5 @@ def _forest(found: "Judged", folder: Path) -> figures.Figure | None:
     shown = pd.DataFrame(rows)
     caption = "What the table gives for each claim, with 95 % intervals, and what was published."
     alt = f"{caption} " + "; ".join(f"{v.claim}: {v.verdict}" for v in found.verdicts)
-    drawn = figures.forest(shown.assign(claim=shown["claim"].map(_literal)))
+    drawn = figures.forest(shown)
     return figures.publish(drawn, "claims", shown, caption, alt, folder)
-
-
-def _literal(text: str) -> str:
-    """Return a label that Matplotlib draws as it is: dollars would be of a formula."""
-    return text.replace("$", r"\$")

@@ -32,6 +32,7 @@ from innolab.report import (
     snippets,
 )
 from innolab.report.citation import Citation
+from innolab.report.prose import Prose, from_markdown, in_markdown
 from innolab.report.render import TEMPLATES
 from innolab.report.styles import Style, Width
 from innolab.studies import rules
@@ -204,13 +205,15 @@ def _write_words(
     package = columns.data_package(name, caption, fields, project.own().licence, cited.sentence())
     shown_in = next((p.file for p in drawings if p.kind != "pdf"), drawings[0].file)
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    template = jinja2.Environment(loader=loader, keep_trailing_newline=True).get_template(
-        "kit.md.j2"
+    environment = jinja2.Environment(
+        loader=loader, keep_trailing_newline=True, finalize=_in_markdown
     )
+    environment.filters["as_it_is"] = Prose
+    template = environment.get_template("kit.md.j2")
     readme = template.render(
         name=name,
-        caption=snippets.in_markdown(caption),
-        alt=snippets.in_markdown(alt),
+        caption=caption,
+        alt=alt,
         shown=shown_in,
         snippets=pasted,
         pictures=[{"file": p.file, "size": _size(p), "text": f"{p.width.text_pt:g} pt"}
@@ -341,7 +344,11 @@ def _caption(drawn: Path) -> str:
     """Return the caption that a leaflet begins with, after its heading."""
     leaflet = drawn.with_suffix(".md")
     paragraphs = leaflet.read_text(errors="replace").split("\n\n") if leaflet.is_file() else []
-    return snippets.line(paragraphs[1]) if len(paragraphs) > 1 else ""
+    return from_markdown(paragraphs[1]) if len(paragraphs) > 1 else ""
+
+
+def _in_markdown(value: Any) -> Any:
+    return in_markdown(value) if isinstance(value, str) else value
 
 
 def _json(value: Any) -> str:

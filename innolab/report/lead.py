@@ -63,7 +63,7 @@ def lifted(
         title=title,
         question=question,
         counts=counts(verdicts),
-        answer=_begun(_text(answer, "text/markdown")) if answer else "",
+        answer=_begun(text_of(answer, "text/markdown")) if answer else "",
         figure=figure,
         has_warnings=_has_warnings(rest),
     ), rest
@@ -99,7 +99,7 @@ def _answer(notebook: Any) -> Any:
     for cell in notebook.cells:
         in_section |= cell.cell_type == "markdown" and bool(re.search(r"(?m)^## ", cell.source))
         for output in cell.get("outputs", []):
-            if in_section and _text(output, "text/markdown"):
+            if in_section and text_of(output, "text/markdown"):
                 output.metadata["lead"] = "answer"
                 return output
     return None
@@ -126,7 +126,7 @@ def _begun(answer: str) -> str:
 def _figure(notebook: Any) -> str:
     """Take the first figure out of its place and return it."""
     for output in _outputs(notebook):
-        html = _text(output, "text/html")
+        html = text_of(output, "text/html")
         if found := _FIGURE.search(html):
             output.metadata["lead"] = found["name"]
             return html
@@ -135,7 +135,7 @@ def _figure(notebook: Any) -> str:
 
 def _has_warnings(notebook: Any) -> bool:
     for output in _outputs(notebook):
-        if 'class="alert"' in _text(output, "text/html"):
+        if '<ul class="alert"' in text_of(output, "text/html"):
             output.metadata["lead"] = "warnings"
             return True
     return False
@@ -146,7 +146,7 @@ def _outputs(notebook: Any) -> Iterator[Any]:
         yield from cell.get("outputs", [])
 
 
-def _text(output: Any, kind: str) -> str:
+def text_of(output: Any, kind: str) -> str:
     """Return what an output holds of a media type, empty for none; a file may keep it as lines."""
     held = output.get("data", {}).get(kind, "")
     return held if isinstance(held, str) else "".join(held)

@@ -16,39 +16,28 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
 from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
-from innolab.record.run import SCHEMA, Run
+from innolab.record.run import SCHEMA, Build, Innolab, Run
+from innolab.record.texts import FolderName, Label, Name, PlainFacts, PlainText, Sha256, Version
 from innolab.report import crate, folders, render, renderer
 from innolab.studies.rules import CLAIMS_FILE
 from innolab.studies.study import Study
 
 LOCK = places.own("requirements.lock")
 TABLE = "table"
-# Both name folders, out of which they must not lead.
-NAME = r"^[a-z0-9-]{1,60}$"
+# It names a folder, out of which it must not lead.
 VERSION = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{1,6}$"
-_SHA256 = r"^[0-9a-f]{64}$"
 
 
-class _Innolab(BaseModel):
-    """Which innolab measured or rendered."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    version: str
-    commit: str | None = Field(pattern="^[0-9a-f]{40}$")
-    dirty: bool | None
-
-
-class _Renderer(BaseModel):
+class Renderer(BaseModel):
     """The code that made page and figures: digest of ours, and versions of libraries."""
 
     model_config = ConfigDict(extra="forbid")
 
-    code_sha256: str = Field(pattern=_SHA256)
-    libraries: dict[str, str]
+    code_sha256: Sha256
+    libraries: dict[Name, Version]
 
 
-class _Manifest(BaseModel):
+class OfStudy(BaseModel):
     """What a manifest must hold for a reader to make sense of it.
 
     The last six are not in all older reports.
@@ -79,30 +68,30 @@ class _Manifest(BaseModel):
 
     schema_: Literal[1] = Field(alias="schema")
     version: str = Field(pattern=VERSION)
-    study: str = Field(pattern=NAME)
-    scale: str
-    parameters: dict[str, Any]
-    spec_sha256: str = Field(pattern=_SHA256)
-    builds: dict[str, dict[str, Any]]
-    unavailable: dict[str, str]
-    hosts: list[dict[str, Any]]
-    measured_by: list[_Innolab]
-    runs: dict[str, int]
-    rendered_by: _Innolab
-    rendered_from: str | None
-    lock_sha256: str = Field(pattern=_SHA256)
-    time_s: dict[str, float]
-    files: dict[str, str]
-    seal: str = Field(pattern=_SHA256)
+    study: FolderName
+    scale: Label
+    parameters: PlainFacts
+    spec_sha256: Sha256
+    builds: dict[Name, Build]
+    unavailable: dict[Name, PlainText]
+    hosts: list[PlainFacts]
+    measured_by: list[Innolab]
+    runs: dict[Label, int]
+    rendered_by: Innolab
+    rendered_from: str | None = Field(pattern=VERSION)
+    lock_sha256: Sha256
+    time_s: dict[Label, float]
+    files: dict[PlainText, Sha256]
+    seal: Sha256
     study_revision: int | None = None
     record_schema: int | None = None
-    notebook_sha256: str | None = Field(default=None, pattern=_SHA256)
-    claims_sha256: str | None = Field(default=None, pattern=_SHA256)
+    notebook_sha256: Sha256 | None = None
+    claims_sha256: Sha256 | None = None
     sealed_at: AwareDatetime | None = None
-    renderer: _Renderer | None = None
+    renderer: Renderer | None = None
 
 
-class _OfTable(BaseModel):
+class OfTable(BaseModel):
     """What the manifest of a judged table must hold.
 
     Attributes
@@ -119,19 +108,19 @@ class _OfTable(BaseModel):
 
     schema_: Literal[1] = Field(alias="schema")
     kind: Literal["table"]
-    study: str = Field(pattern=NAME)
+    study: FolderName
     version: str = Field(pattern=VERSION)
-    title: str
-    source: str | None
-    given: dict[str, str]
-    runs: dict[str, int]
-    rendered_by: _Innolab
-    lock_sha256: str = Field(pattern=_SHA256)
+    title: PlainText
+    source: PlainText | None
+    given: dict[PlainText, Sha256]
+    runs: dict[Label, int]
+    rendered_by: Innolab
+    lock_sha256: Sha256
     sealed_at: AwareDatetime
-    time_s: dict[str, float]
-    files: dict[str, str]
-    seal: str = Field(pattern=_SHA256)
-    renderer: _Renderer | None = None
+    time_s: dict[Label, float] = Field(max_length=0)  # Judging has no stages.
+    files: dict[PlainText, Sha256]
+    seal: Sha256
+    renderer: Renderer | None = None
 
 
 def is_of_table(body: Mapping[str, Any]) -> bool:
@@ -241,7 +230,7 @@ def read(folder: Path) -> dict[str, Any]:
     try:
         body = parsing.json_file(path)
         is_table = isinstance(body, dict) and is_of_table(body)
-        (_OfTable if is_table else _Manifest).model_validate(body)
+        (OfTable if is_table else OfStudy).model_validate(body)
     except ValueError as error:
         raise InputError(
             f"{path} is damaged: {parsing.reason(error)}. Take the report from its source."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from innolab.base.units import number
 from innolab.record.run import arm_text
-from innolab.report import apart, companions, figures
+from innolab.report import apart, figures, series_form
 from innolab.report.apart import ArmKey
 from innolab.report.compare import Comparison
 
@@ -102,7 +102,7 @@ def _series(path: Path) -> "pd.DataFrame":
     import pandas as pd
     from pyarrow import parquet
 
-    if companions.unreadable(path):
+    if series_form.fault(path):
         return pd.DataFrame()
     names = parquet.read_schema(path).names
     frame = pd.read_parquet(path, columns=[n for n in ("t_s", *_COUNTERS) if n in names])

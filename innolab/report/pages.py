@@ -8,11 +8,13 @@ from markupsafe import Markup
 
 from innolab.base import files
 from innolab.base.errors import InputError
+from innolab.report import markup
+from innolab.report.figures import Figure
 from innolab.report.render import TEMPLATES
 
 
 def write(path: Path, template: str, **values: Any) -> Path:
-    """Write a page and return its path; texts in `values` are escaped, markup is not.
+    """Write a page and return its path; values that are not `Markup` are escaped.
 
     Raises
     ------
@@ -20,14 +22,26 @@ def write(path: Path, template: str, **values: Any) -> Path:
         Where its folder cannot be written.
     """
     loader = jinja2.FileSystemLoader(TEMPLATES)
-    found = jinja2.Environment(loader=loader, autoescape=True).get_template(template)
-    page = found.render(style=Markup((TEMPLATES / "style.css").read_text()), **values)
+    environment = jinja2.Environment(loader=loader, autoescape=True)
+    sheet = markup.Sheet()
+    environment.filters["fit"] = lambda figure: _fit(figure, sheet)
+    page = environment.get_template(template).render(
+        style=Markup((TEMPLATES / "style.css").read_text()), sheet=sheet, policy=markup.policy,
+        **values,
+    )  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, page)
     except OSError as error:
         raise cannot_write(path, error) from None
     return path
+
+
+def _fit(figure: Figure | Markup, sheet: markup.Sheet) -> Markup:
+    """Return a figure in a box that the keyboard can scroll where the screen is narrower."""
+    html = figure._repr_html_() if isinstance(figure, Figure) else figure
+    fitted = str(sheet.fit(html))
+    return Markup(fitted.replace('<div class="scroll', '<div tabindex="0" class="scroll'))
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from innolab.analysis.pooled import Part, PooledClaim
 from innolab.base.units import bytes_text
-from innolab.report import folders, forests, markup, pages, render
-from innolab.report.figures import Figure
+from innolab.report import folders, forests, pages, render
 from innolab.report.pool import Pool, between_hosts, interval_text
 from innolab.report.poolable import Member
 
@@ -97,15 +94,9 @@ def _claim(found: Pool, rows: list[PooledClaim], folder: Path) -> dict[str, Any]
         "id": claim.id,
         "anchor": _anchor(rows[0]),
         "says": claim.says,
-        "figure": _shown(forests.draw(rows, found.study.units, folder)),
+        "figure": forests.draw(rows, found.study.units, folder),
         "rows": [_row(row) | {"parts": [_part(row, part) for part in row.parts]} for row in rows],
     }
-
-
-def _shown(figure: Figure) -> Markup:
-    """Return a figure for the page, in a box that the keyboard can scroll on a narrow screen."""
-    html = markup.fit(figure._repr_html_())
-    return Markup(html.replace('<div class="scroll"', '<div class="scroll" tabindex="0"'))
 
 
 def _row(row: PooledClaim) -> dict[str, Any]:

@@ -57,13 +57,15 @@ def of_plan(
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
     recorded = set(keys)
-    due = {trial.key for trial in schedule.due(study, plan, runs, runlog.registered(entries))}
+    due = schedule.due(study, plan, runs, runlog.registered(entries))
     # More than is due is no fault: arms go on while a control fails, and what fails may change.
     planned = [trial.key for trial in study.planned(plan) if trial.key in recorded]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
-    if keys != planned or not due <= recorded:
-        found.append("its trials are not those of the plan")
+    if keys != planned:
+        found.append("its trials are not those of the plan, in its order")
+    if why := schedule.missing(due, runs):
+        found.append(f"its trials are not those of the plan: {why}")
     found += _planned_otherwise(study, plan, entries)
     found += consistency.guarded(lambda: consistency.arms(runs.runs, rules.asked), "arms")
     found += consistency.servers(runs.runs, runs.variables)

@@ -1,15 +1,15 @@
 """Make a report of recorded runs: execute the notebook, convert it, and write its page."""
 
-import base64
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from markupsafe import Markup
 
 from innolab.analysis.verdicts import Verdict
 from innolab.base import children, files, language, parsing
@@ -175,14 +175,16 @@ def page(
         template_name="innolab",
         extra_template_basedirs=[str(TEMPLATES)],
         extra_template_paths=[str(TEMPLATES)],
-        exclude_anchor_links=True,
     )
-    exporter.register_filter("fit", markup.fit)
+    exporter.environment.autoescape = True
+    exporter.register_filter("markdown2html", in_html)
+    sheet = markup.Sheet()
     first, rest = lead.lifted(
         notebook, language.text(study.title), language.text(study.question), verdicts
     )
+    _fit(rest, sheet)
     facts = {
-        "lead": first,
+        "lead": replace(first, figure=sheet.fit(first.figure)),
         "language": language.chosen(),
         "text": language.text,
         "study": study.name,
@@ -193,21 +195,35 @@ def page(
         "is_given": any(
             "injected-parameters" in cell.metadata.get("tags", []) for cell in notebook.cells
         ),
-        "policy": _policy(script := (TEMPLATES / "page.js").read_text()),
-        "script": script,
-        "style": (TEMPLATES / "style.css").read_text(),
+        "policy": markup.policy,
+        "script": Markup((TEMPLATES / "page.js").read_text()),
+        "style": Markup((TEMPLATES / "style.css").read_text()),
+        "sheet": sheet,
     }
     body, _ = exporter.from_notebook_node(rest, resources={"innolab": facts})
     return str(body)
 
 
-def _policy(script: str) -> str:
-    """Return what a browser may do for a page: run our one script, and fetch nothing.
+def _fit(notebook: Any, sheet: markup.Sheet) -> None:
+    """Make the HTML of a notebook's outputs fit for a page whose rules a sheet collects."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "text/html" in output.get("data", {}):
+                output.data["text/html"] = sheet.fit(lead.text_of(output, "text/html"))
 
-    Whatever else a notebook's text or a recorded message brings into the page stays text.
-    """
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+
+def in_html(markdown: str) -> Markup:
+    """Return Markdown as HTML; what looks like HTML in it is text."""
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    class Renderer(IPythonRenderer):
+        """Its own option to escape would escape entities too, which Markdown has for signs."""
+
+        def block_html(self, html: str) -> str:
+            return f"{Markup('<p>{}</p>').format(html.strip())}\n"
+
+        def inline_html(self, html: str) -> str:
+            return str(Markup.escape(html))
+
+    renderer = Renderer(escape=False, allow_harmful_protocols=False, exclude_anchor_links=True)
+    return Markup(MarkdownWithMath(renderer).render(markdown))

@@ -6,13 +6,12 @@ Everything that is printed as a number, in tables, CSV, verdicts and prose, must
 
 import difflib
 import itertools
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from innolab.base import parsing
-from innolab.report import svg
+from innolab.report import contents, svg
 
 # Of 255. A changed digit changes some of its pixels by more than a hundred.
 PIXEL_TOLERANCE = 32
@@ -119,16 +118,16 @@ def _values(kept: Any, made: Any, where: str) -> str | None:
 
 def _pictures(kept: Path, made: Path) -> str | None:
     import numpy
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
+    if why := contents.png_fault(kept):
+        return why
     try:
-        with warnings.catch_warnings(), Image.open(kept, formats=["PNG"]) as ours:
-            warnings.simplefilter("error")
-            with Image.open(made, formats=["PNG"]) as theirs:
-                if (ours.size, ours.mode) != (theirs.size, theirs.mode):
-                    return f"it is of {ours.size}, {ours.mode}, not {theirs.size}, {theirs.mode}"
-                pixels = [numpy.asarray(x, dtype=numpy.int16) for x in (ours, theirs)]
-    except (UnidentifiedImageError, OSError, SyntaxError, Warning) as error:
+        with Image.open(kept, formats=["PNG"]) as ours, Image.open(made, formats=["PNG"]) as theirs:
+            if (ours.size, ours.info) != (theirs.size, theirs.info):
+                return f"it is of {ours.size}, {ours.info}, not {theirs.size}, {theirs.info}"
+            pixels = [numpy.asarray(x, dtype=numpy.int16) for x in (ours, theirs)]
+    except (OSError, SyntaxError) as error:
         return f"it cannot be read as a picture ({type(error).__name__})"
     off = (abs(pixels[0] - pixels[1]) > PIXEL_TOLERANCE).any(axis=2)
     if not off.any():

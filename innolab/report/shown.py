@@ -1,10 +1,11 @@
 """What a notebook shows beside figures: tables, prose with values in it, verdicts."""
 
-import html
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
 
 from innolab.analysis import stats
 from innolab.analysis.bounds import Metric, Unbounded
@@ -17,6 +18,7 @@ from innolab.base.units import number
 from innolab.record.run import Run, arm_text
 from innolab.record.runlog import EVIDENCE, SessionStart
 from innolab.record.runs import RunSet
+from innolab.report.prose import Prose, prose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,16 +86,6 @@ def _readable(label: Any) -> Any:
     return number(label) if isinstance(label, float) else label
 
 
-class Prose(str):
-    """Markdown with values in it."""
-
-    def _repr_markdown_(self) -> str:
-        return str(self)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 class Alert:
     """What a reader must know before any figure, set off so that nobody misses it."""
 
@@ -101,15 +93,19 @@ class Alert:
         self.lines, self.details = list(lines), list(details)
 
     def _repr_html_(self) -> str:
-        body = "".join(f"<li>{html.escape(line)}</li>" for line in self.lines)
+        body = _items(self.lines)
         if self.details:
-            each = "".join(f"<li>{html.escape(line)}</li>" for line in self.details)
-            title = text("Each of them")
-            body += f"<li><details><summary>{title}</summary><ul>{each}</ul></details></li>"
-        return f'<ul class="alert" role="alert" style="color: #9b1c00">{body}</ul>'
+            folded = Markup("<li><details><summary>{}</summary><ul>{}</ul></details></li>")
+            body += folded.format(text("Each of them"), _items(self.details))
+        whole = Markup('<ul class="alert" role="alert" style="color: #9b1c00">{}</ul>')
+        return str(whole.format(body))
 
     def __repr__(self) -> str:
         return "\n".join(f"- {line}" for line in [*self.lines, *self.details])
+
+
+def _items(lines: Sequence[str]) -> Markup:
+    return Markup("").join(Markup("<li>{}</li>").format(line) for line in lines)
 
 
 def interval_text(found: stats.Interval) -> str:
@@ -159,10 +155,10 @@ class Verdicts:
             rows.setdefault(v.claim, []).append(v)
         decided = [of for of in rows.values() if any(v.verdict in _COLOURS for v in of)]
         open_ = [of for of in rows.values() if not any(v.verdict in _COLOURS for v in of)]
-        table = self._table(decided) if decided else ""
-        said = f"<p><small>{html.escape(self._by_chance())}</small></p>"
+        table = self._table(decided) if decided else Markup("")
+        said = Markup("<p><small>{}</small></p>").format(self._by_chance())
         folded = _folded(open_, self._table(open_, why=True))
-        return table + said + folded + _sources(self.found)
+        return str(table + said + folded + _sources(self.found))
 
     def _by_chance(self) -> str:
         """Return how many of all verdicts may be wrong by chance alone."""
@@ -177,23 +173,22 @@ class Verdicts:
             wrong=math.ceil(judged * chance),
         )
 
-    def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> str:
-        head = "".join(f"<th>{html.escape(server)}</th>" for server in self.servers)
-        more = f"<th>{text('what would decide it')}</th>" if why else ""
-        body = "".join(self._row(of, why=why) for of in rows)
-        return (
-            f'<table class="table verdicts"><thead><tr><th>{text("claim")}</th>'
-            f"<th>{text('published')}</th>{head}{more}</tr></thead><tbody>{body}</tbody></table>"
-        )
+    def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> Markup:
+        names = [text("claim"), text("published"), *self.servers]
+        names += [text("what would decide it")] if why else []
+        head = Markup("").join(Markup("<th>{}</th>").format(name) for name in names)
+        body = Markup("").join(self._row(of, why=why) for of in rows)
+        return Markup(
+            '<table class="table verdicts"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
+        ).format(head, body)
 
-    def _row(self, of: Sequence[Verdict], *, why: bool) -> str:
+    def _row(self, of: Sequence[Verdict], *, why: bool) -> Markup:
         first = of[0]
+        says = Markup("{} {}").format(_claimed(first), _reproduce(of))
         published = "" if first.published is None else f"{first.published:.3g}"
-        says = html.escape(_claimed(first))
-        cells = "".join(f"<td>{_cell(v)}</td>" for v in of)
-        more = f"<td>{html.escape(_decider(of))}</td>" if why else ""
-        name = _reproduce(of)
-        return f"<tr><td>{says} {name}</td><td>{published}</td>{cells}{more}</tr>"
+        cells = [says, published, *map(_cell, of), *([_decider(of)] if why else [])]
+        row = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
+        return Markup("<tr>{}</tr>").format(row)
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -201,15 +196,15 @@ class Verdicts:
         )
 
 
-def _reproduce(of: Sequence[Verdict]) -> str:
+def _reproduce(of: Sequence[Verdict]) -> Markup:
     """Return a claim's id; with the command that measures it again folded below, where it ran."""
-    name = html.escape(of[0].claim)
+    name = of[0].claim
     if all(v.verdict == "not-run" for v in of):
-        return f"<small>{name}</small>"
-    return (
-        f'<details class="reproduce"><summary><small>{name}</small></summary>'
-        f"<code>innolab reproduce {name}</code></details>"
-    )
+        return Markup("<small>{}</small>").format(name)
+    return Markup(
+        '<details class="reproduce"><summary><small>{0}</small></summary>'
+        "<code>innolab reproduce {0}</code></details>"
+    ).format(name)
 
 
 def _claimed(v: Verdict) -> str:
@@ -221,38 +216,37 @@ def _claimed(v: Verdict) -> str:
     return claim
 
 
-def _folded(rows: Sequence[Any], table: str) -> str:
+def _folded(rows: Sequence[Any], table: Markup) -> Markup:
     if not rows:
-        return ""
+        return Markup("")
     several = text("{n} claims that these runs do not decide", n=len(rows))
     words = several if len(rows) != 1 else text("1 claim that these runs do not decide")
-    return f"<details><summary>{words}</summary>{table}</details>"
+    return Markup("<details><summary>{}</summary>{}</details>").format(words, table)
 
 
-def _sources(found: Sequence[Verdict]) -> str:
+def _sources(found: Sequence[Verdict]) -> Markup:
     """Return what the originals state, folded; claims that rest on the same words together."""
     by_words: dict[str, list[str]] = {}
     for v in found:
         if v.source:
             by_words.setdefault(v.source, []).append(v.claim)
     if not by_words:
-        return ""
-    lines = "".join(
-        f"<dt>{html.escape(', '.join(dict.fromkeys(names)))}</dt>"
-        f"<dd>{html.escape(text(words))}</dd>"
+        return Markup("")
+    lines = Markup("").join(
+        Markup("<dt>{}</dt><dd>{}</dd>").format(", ".join(dict.fromkeys(names)), text(words))
         for words, names in by_words.items()
     )
-    title = text("What the originals state")
-    return f"<details><summary>{title}</summary><dl>{lines}</dl></details>"
+    whole = Markup("<details><summary>{}</summary><dl>{}</dl></details>")
+    return whole.format(text("What the originals state"), lines)
 
 
-def _cell(v: Verdict) -> str:
+def _cell(v: Verdict) -> Markup:
     colour = _COLOURS.get(v.verdict, _QUIET)
-    caveat = html.escape(language.sentence(v.caveat or ""))
-    care = f' <span title="{caveat}">†</span>' if caveat else ""
-    words = f'<b class="{v.verdict}" style="color: {colour}">{text(v.verdict)}</b>{care}'
-    measured = _measured(v)
-    return f"{words} {measured}" if measured else words
+    caveat = language.sentence(v.caveat or "")
+    care = Markup(' <span title="{}">†</span>').format(caveat) if caveat else ""
+    words = Markup('<b class="{}" style="color: {}">{}</b>{}')
+    cell = words.format(v.verdict, colour, text(v.verdict), care)
+    return Markup("{} {}").format(cell, measured) if (measured := _measured(v)) else cell
 
 
 def _measured(v: Verdict) -> str:
@@ -364,7 +358,7 @@ def warnings(
     ]
     if said:
         return Alert(said, each)
-    return Prose(text("All {n} runs are complete and valid.", n=len(runs.runs)))
+    return prose("All {n} runs are complete and valid.", n=len(runs.runs))
 
 
 def _fault(run: Run) -> str:

@@ -20,11 +20,13 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
+from innolab.base.quoting import one_line
 from innolab.report import folders, manifest
 from innolab.report.render import VERDICTS_FILE
 
@@ -38,26 +40,30 @@ UNSIGNED = "unsigned: nobody vouches for it"
 _MOST_BYTES = 64 * 1024
 _MOST_FILES = 100
 _CHECK_LIMIT_S = 10
+# By how much the clocks of who measured and who signs may differ.
+_CLOCKS_APART = datetime.timedelta(minutes=10)
 # The passphrase is typed, or a hardware key is touched, in this time.
 _SIGN_LIMIT_S = 300
 _STATEMENT_NAME = re.compile(r"SHA256-[A-Za-z0-9_-]{43}\.json")
 _GOOD = re.compile(rf'Good "{NAMESPACE}" signature with \S+ key (SHA256:[A-Za-z0-9+/]{{43}})\n')
 
 
-def sign(report: Path, key: Path) -> Path:
-    """Sign a report and return the statement's file; its signature lies beside it.
+def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Path:
+    """Sign a report that holds, and return the statement's file; its signature lies beside it.
 
     A second signature by the same key takes the place of the first.
 
     Parameters
     ----------
+    faults_of : verifies a report and returns its faults: who signs what does not hold vouches for a
+        forgery
     key : a private SSH key, or a public one whose private part an agent holds. `ssh-keygen` reads
         it and asks on the terminal for a passphrase; innolab never opens it.
 
     Raises
     ------
     InputError
-        Where the key or ssh-keygen cannot be had, or the report is damaged. Nothing was written.
+        Where the key or ssh-keygen cannot be had, or the report does not hold. Nothing was written.
     """
     program = _ssh_keygen()
     if program is None:
@@ -70,7 +76,7 @@ def sign(report: Path, key: Path) -> Path:
             f"There is no key {key}. Name your SSH key's file, or make a key with: "
             "ssh-keygen -t ed25519"
         )
-    body = _sound(report)
+    body = _sound(report, faults_of)
     try:
         statement = _text(_statement(report, body, _now()))
         signature, fingerprint = _signed(program, key, statement)
@@ -150,8 +156,8 @@ def _signers_of_git() -> Path | None:
     return found if found.is_absolute() and found.is_file() else None
 
 
-def _sound(report: Path) -> dict[str, Any]:
-    """Return the manifest of a report that is as it was sealed.
+def _sound(report: Path, faults_of: Callable[[Path], list[str]]) -> dict[str, Any]:
+    """Return the manifest of a report that is as it was sealed, and follows from its runs.
 
     Raises
     ------
@@ -168,6 +174,8 @@ def _sound(report: Path) -> dict[str, Any]:
         fault = strangers[0]
     elif changed := _changed(report, body["files"]):
         fault = f"{_plain(changed[0])} is not as it was sealed"
+    elif faults := faults_of(report):
+        fault = _plain(faults[0])
     if fault:
         raise InputError(
             f"{report} is damaged ({fault}), and a damaged report is not signed. Take it from its "
@@ -301,9 +309,20 @@ def _signed_at(report: Path, text: str) -> datetime.datetime:
         raise ValueError("it is no statement on a report") from None
     if digest != manifest.digest(report / folders.MANIFEST_FILE):
         raise ValueError(f"it is a statement on another {folders.MANIFEST_FILE}")
-    if statement != _statement(report, manifest.read(report), signed_at):
+    body = manifest.read(report)
+    if statement != _statement(report, body, signed_at):
         raise ValueError("what it says of the report is not what the report holds")
+    if day.tzinfo is None:
+        raise ValueError(f"its time {signed_at} names no time zone")
+    # Reports of innolab 0.1.0 do not say when they were sealed; their version has the day.
+    sealed_at = datetime.datetime.fromisoformat(body.get("sealed_at") or _day_of(body["version"]))
+    if day < sealed_at - _CLOCKS_APART:
+        raise ValueError(f"it was signed at {signed_at}, before the report was sealed")
     return day
+
+
+def _day_of(version: str) -> str:
+    return f"{version[: len('2026-01-31')]}T00:00:00+00:00"
 
 
 def _key_of(program: str, signature: Path, statement: str) -> str:
@@ -376,6 +395,5 @@ def _file_name(fingerprint: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a stranger's text as one short line that does nothing to a terminal."""
-    line = " ".join(text.split()).rstrip(".")
-    return "".join(c if c.isprintable() else "?" for c in line)[:300]
+    """Return somebody else's text as one short line that does nothing to a terminal."""
+    return one_line(text).rstrip(".")

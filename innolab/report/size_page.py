@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from markupsafe import Markup
-
 from innolab.base.units import bytes_text, number
-from innolab.report import figures, markup, pages
+from innolab.report import figures, pages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,9 +48,8 @@ def write(
         f"{' (measured)' if one.is_measured else ''}"
         for one in reads
     )
-    labelled = Markup('<svg role="img" aria-label="{}" ').format(f"Pages read a statement: {said}.")
-    svg = drawn[drawn.index("<svg") :].replace("<svg ", labelled, 1)
-    return pages.write(path, "size.html.j2", figure=Markup(markup.fit(svg)), **values)
+    shown = figures.labelled(drawn, f"Pages read a statement: {said}.")
+    return pages.write(path, "size.html.j2", figure=shown, **values)
 
 
 def _drawn(reads: Sequence[Place], per_s: Sequence[Place]) -> "Picture":

@@ -1,9 +1,11 @@
 """What one pastes to show a figure: Markdown, HTML and LaTeX, its words escaped for each."""
 
-import html
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from innolab.report.prose import in_markdown, line
 
 # Narrower than this a browser takes the picture of a single column.
 PHONE_PX = 480
@@ -25,11 +27,6 @@ class Picture:
     is_dark: bool = False
 
 
-def line(text: str) -> str:
-    """Return a text on one line: the labels in alternative texts may have line breaks."""
-    return " ".join(text.split())
-
-
 def in_latex(text: str) -> str:
     r"""Return a text that LaTeX shows as it is.
 
@@ -37,15 +34,6 @@ def in_latex(text: str) -> str:
     95 \% of a\_b
     """
     return "".join(_IN_LATEX.get(mark, mark) for mark in line(text))
-
-
-def in_markdown(text: str) -> str:
-    r"""Return a text that Markdown shows as it is.
-
-    >>> print(in_markdown("a_b [1]"))
-    a\_b \[1\]
-    """
-    return re.sub(r"([\\`*_\[\]<>])", r"\\\1", line(text))
 
 
 def markdown(picture: Picture, caption: str, alt: str) -> str:
@@ -68,14 +56,15 @@ def html_figure(
         *(_source(one, f"(max-width: {PHONE_PX}px)", phones) for one in _dark_first(phones)),
         *(_source(one, "", pictures) for one in _dark_first(pictures) if one is not plain),
     ]
-    image = (
-        f'<img src="{_quoted(plain.file)}" width="{plain.width}" height="{plain.height}" '
-        f'style="max-width: 100%; height: auto" alt="{_quoted(line(alt))}">'
-    )
-    lines = ["<picture>", *(f"  {source}" for source in sources), f"  {image}", "</picture>"]
-    inner = "\n".join(f"  {one}" for one in lines) if sources else f"  {image}"
-    words = html.escape(line(caption), quote=False)
-    return f"<figure>\n{inner}\n  <figcaption>{words}</figcaption>\n</figure>\n"
+    image = Markup(
+        '<img src="{}" width="{}" height="{}" style="max-width: 100%; height: auto" alt="{}">'
+    ).format(plain.file, plain.width, plain.height, line(alt))
+    inner = Markup("  {}").format(image)
+    if sources:
+        each = Markup("").join(Markup("    {}\n").format(source) for source in sources)
+        inner = Markup("  <picture>\n{}    {}\n  </picture>").format(each, image)
+    figure = Markup("<figure>\n{}\n  <figcaption>{}</figcaption>\n</figure>\n")
+    return str(figure.format(inner, line(caption)))
 
 
 def latex_figure(file: str, label: str, caption: str, alt: str, *, is_wide: bool = False) -> str:
@@ -97,15 +86,9 @@ def _dark_first(pictures: Sequence[Picture]) -> list[Picture]:
     return sorted(pictures, key=lambda one: not one.is_dark)
 
 
-def _source(picture: Picture, media: str, among: Sequence[Picture]) -> str:
+def _source(picture: Picture, media: str, among: Sequence[Picture]) -> Markup:
     is_choice = any(one.is_dark != picture.is_dark for one in among)
     scheme = "(prefers-color-scheme: dark)" if picture.is_dark and is_choice else ""
     said = " and ".join(part for part in (media, scheme) if part)
-    return (
-        f'<source media="{said}" srcset="{_quoted(picture.file)}" '
-        f'width="{picture.width}" height="{picture.height}">'
-    )
-
-
-def _quoted(text: str) -> str:
-    return html.escape(text, quote=True)
+    source = Markup('<source media="{}" srcset="{}" width="{}" height="{}">')
+    return source.format(said, picture.file, picture.width, picture.height)

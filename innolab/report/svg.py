@@ -1,4 +1,4 @@
-"""SVG pictures that are the same on every processor, and how far two of them may differ."""
+"""SVG pictures without styles, the same on every processor, and how far two of them may differ."""
 
 import re
 
@@ -15,14 +15,22 @@ _COORDINATES = re.compile(
 )
 # Matplotlib's ids of clips and markers are digests of coordinates: another processor, another id.
 _DIGEST_ID = re.compile(r'id="((?:[a-zA-Z]|C\w+_)[0-9a-f]{10})"')
+_TAG = re.compile(r"<[a-zA-Z][^<>]*>")
+_STYLE = re.compile(r'(?<=[ \n])style="([^"]*)"')
+_SHEET = re.compile(r'<style type="text/css">\*\{([^{}]*)\}</style>')
 
 
 def settled(svg: str, name: str) -> str:
     """Return a picture with rounded coordinates, its ids numbered in order after its name.
 
+    Styles are attributes in it, as a page's policy forbids the style of an element.
+
+    >>> settled('<path style="fill: none; stroke: #000"/>', "a")
+    '<path fill="none" stroke="#000"/>'
     >>> settled('<path id="m0123456789" d="M 1.234567 2 "/><use xlink:href="#m0123456789"/>', "a")
     '<path id="a-1" d="M 1.23 2 "/><use xlink:href="#a-1"/>'
     """
+    svg = _without_styles(svg)
     ids = list(dict.fromkeys(_DIGEST_ID.findall(svg)))
     numbered = {old: f"{name}-{number}" for number, old in enumerate(ids, 1)}
     if numbered:
@@ -45,6 +53,18 @@ def split(text: str) -> tuple[str, list[float]]:
         return name + mark + _NUMBER.sub("#", values)
 
     return _COORDINATES.sub(take, text), taken
+
+
+def _without_styles(svg: str) -> str:
+    """Return a picture whose styles are attributes; what holds for all of it is its root's."""
+    if sheet := _SHEET.search(svg):
+        svg = _SHEET.sub("", svg).replace("<svg ", f"<svg {_attributes(sheet[1])} ", 1)
+    return _TAG.sub(lambda tag: _STYLE.sub(lambda style: _attributes(style[1]), tag[0]), svg)
+
+
+def _attributes(style: str) -> str:
+    rules = dict(rule.split(":", 1) for rule in style.split(";") if rule.strip())
+    return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in rules.items())
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from innolab import studies
-from innolab.analysis import claim_files, consistency
+from innolab.analysis import claim_files, consistency, controls
+from innolab.base import memory
 from innolab.base.children import Child
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
@@ -15,8 +16,10 @@ from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import (
     companions,
+    contents,
     crate,
     folders,
+    history,
     judged,
     manifest,
     records,
@@ -61,6 +64,7 @@ class Findings:
     why_unknown: str = ""
 
 
+@memory.bounded("The report")
 def verify(report: Path, *, signers: Path | None = None, records_only: bool = False) -> Findings:
     """Return every fault of a report; none means that what was looked at holds.
 
@@ -77,7 +81,7 @@ def verify(report: Path, *, signers: Path | None = None, records_only: bool = Fa
         If manifest or plan are damaged, or the report is of an unknown study.
     """
     found = Findings(page="left out" if records_only else "unknown")
-    if foreign := folders.foreign(report):
+    if foreign := folders.foreign(report) or contents.faults(report):
         found.faults += foreign
         return found
     body = manifest.read(report)
@@ -141,6 +145,9 @@ def _records(
     entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
     faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
     faults += records.of_session(entries, body)
+    of_history, notes = history.of_sessions(entries, today.papers.claims)
+    faults += of_history
+    found.notes += [*notes, *controls.complete(runs).notes]
     faults += records.of_plan(study, kept, plan, entries, runs, body, to_the_letter=is_same_code)
     faults += companions.faults(runs, report)
     claims_sha256 = claim_files.sha256(study.papers.claims)
@@ -267,6 +274,12 @@ def _table(report: Path, body: dict[str, Any], found: Findings) -> None:
     found.notes += notes
 
 
+def unsound(report: Path) -> list[str]:
+    """Return why nobody should vouch for a report: its faults, or that its page is not checked."""
+    found = verify(report)
+    return found.faults or ([found.why_unknown] if found.page == "unknown" else [])
+
+
 def require(report: Path) -> None:
     """Refuse a report that does not hold, its page included.
 
@@ -275,7 +288,5 @@ def require(report: Path) -> None:
     InputError
         Names the first fault.
     """
-    found = verify(report)
-    fault = found.faults[0] if found.faults else found.why_unknown
-    if fault:
-        raise InputError(f"{report.name} does not hold: {fault}. See: innolab verify {report}")
+    if faults := unsound(report):
+        raise InputError(f"{report.name} does not hold: {faults[0]}. See: innolab verify {report}")

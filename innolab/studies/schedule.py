@@ -4,6 +4,7 @@ Pure functions of the plan and of what is recorded, so that resuming, replaying 
 to the same trials as measuring did.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
@@ -15,6 +16,9 @@ from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.studies import judging
 from innolab.studies.study import Study, Trial
+
+# A whole block may be missing.
+_MOST_NAMED = 5
 
 
 def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = ()) -> list[Trial]:
@@ -44,6 +48,25 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
         if not of_wave or not recorded.issuperset(trial.key for trial in of_wave):
             break
     return found
+
+
+def missing(due: Sequence[Trial], runs: RunSet) -> str | None:
+    """Return how many of the trials due no run records, and of which arms; None where all have one.
+
+    A run that failed is recorded too.
+    """
+    recorded = {run.key for run in runs.runs}
+    arms = Counter(
+        ", ".join(map(str, trial.factors.values())) for trial in due if trial.key not in recorded
+    )
+    if not arms:
+        return None
+    named = "; ".join(f"{count} of {arm}" for arm, count in arms.most_common(_MOST_NAMED))
+    rest = f"; and of {len(arms) - _MOST_NAMED} more arms" if len(arms) > _MOST_NAMED else ""
+    return (
+        f"{arms.total()} of the {len(due)} runs that are due are missing, and no line says that "
+        f"they failed: {named}{rest}"
+    )
 
 
 def _still_open(
