@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import reference
 
 from innolab import studies
 from innolab.analysis.bounds import Metric, Unbounded, formula
@@ -48,19 +49,22 @@ def _raid(body: Body) -> Body:
 
 
 def _followed(
-    folder: Path, study: str, body: Body, evidence: int = EVIDENCE
+    folder: Path, study: str, body: Body, evidence: int = EVIDENCE, source: Path | None = None
 ) -> companions.Followed:
     """Return what verify says of a run, as the only one of a session of its own log."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    source = RECORDS / ("more-memory" if study == "raid-comparison" else study)
+    if source is None:
+        source = RECORDS / ("more-memory" if study == "raid-comparison" else study)
     if body["series"]:
         (folder / "series").mkdir()
         shutil.copy(source / body["series"], folder / "series")
     log = RunLog(folder / runlog.FILE)
-    began: Body = {"began_at": "2026-11-26T00:00:00Z", "trials": 1, "blocks": 1, "innolab": {}}
-    digests = {"plan_sha256": "", "claims_sha256": ""}
-    log.begin(SessionStart.model_validate({**began, **digests, "evidence": evidence}))
+    began: Body = {
+        "began_at": "2026-11-26T00:00:00Z", "trials": 1, "blocks": 1, "plan_sha256": "0" * 64,
+        "claims_sha256": "0" * 64, "innolab": body["conditions"]["innolab"],
+    }  # fmt: skip
+    log.begin(SessionStart.model_validate({**began, "evidence": evidence}))
     log.append(Run.from_body(body))
     return companions.metrics(study, folder)
 
@@ -71,14 +75,24 @@ def _cases() -> Iterator[tuple[str, str]]:
             yield study, metric
 
 
-def _multiplied(body: Body, metric: str, factor: float) -> Body | None:
+def _has(body: Body, metric: str) -> bool:
+    return any(metric in row for row in body["observations"])
+
+
+def _shipped(study: str, metric: str) -> Body:
+    """Return a run of a shipped report that has a metric."""
+    runs, _ = RunLog(reference(study) / runlog.FILE, studies.find(study).upgrade).load()
+    return next(run.body() for run in runs if _has(run.body(), metric))
+
+
+def _multiplied(body: Body, metric: str, factor: float) -> Body:
     """Return a run with a metric of its arm multiplied, or set to 1 where it is 0 throughout."""
     changed = copy.deepcopy(body)
     rows = [row for row in changed["observations"] if metric in row]
     is_zero = not any(row[metric] for row in rows)
     for row in rows:
         row[metric] = 1.0 if is_zero else row[metric] * factor
-    return changed if rows else None
+    return changed
 
 
 @pytest.mark.parametrize("study", studies.names())
@@ -94,14 +108,13 @@ def test_a_metric_that_is_edited_in_one_arm_is_found(
 ) -> None:
     if isinstance(studies.find(study).metrics[metric].evidence, Unbounded):
         return  # It is on the list, which the next test counts.
-    edited = 0
-    for body in _bodies(study):
+    records = [(body, EVIDENCE, None) for body in _bodies(study) if _has(body, metric)]
+    # Processors that wait for a disk for long are in no record of a smoke run.
+    for body, evidence, source in records or [(_shipped(study, metric), 1, reference(study))]:
         for factor in FACTORS:
-            if changed := _multiplied(body, metric, factor):
-                edited += 1
-                found = _followed(tmp_path / "report", study, changed)
-                assert any(metric in fault for fault in found.faults), (factor, body["factors"])
-    assert edited, "no record has this metric"
+            changed = _multiplied(body, metric, factor)
+            found = _followed(tmp_path / "report", study, changed, evidence, source)
+            assert any(metric in fault for fault in found.faults), (factor, body["factors"])
 
 
 def test_at_most_five_metrics_of_all_studies_are_bound_by_nothing() -> None:
