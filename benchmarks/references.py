@@ -5,9 +5,11 @@ of each report's runs. Every rendering is made before the first older one goes: 
 git tracks would mark the rest as rendered by changed files.
 """
 
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from innolab import studies
@@ -31,6 +33,10 @@ def _innolab(*words: str) -> str:
     return done.stdout.strip()
 
 
+def _rendered(report: Path) -> Path:
+    return Path(_innolab("render", str(report))).parent
+
+
 def _again(name: str, renamed: dict[str, str]) -> None:
     """Make the pages that set reports of a study side by side, or take them as one, again."""
     for page in folders.comparisons(name):
@@ -48,10 +54,10 @@ def main() -> None:
     """Render what is stale, remove the older renderings, and write what leads to them again."""
     renamed: dict[str, dict[str, str]] = {}
     old = stale()
-    for report in old:
-        made = Path(_innolab("render", str(report))).parent
-        renamed.setdefault(report.parent.name, {})[report.name] = made.name
-        print(f"{report.parent.name}: {report.name} is {made.name} now", flush=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for report, made in zip(old, pool.map(_rendered, old), strict=True):
+            renamed.setdefault(report.parent.name, {})[report.name] = made.name
+            print(f"{report.parent.name}: {report.name} is {made.name} now", flush=True)
     for report in old:
         shutil.rmtree(report)
     for name, versions in renamed.items():

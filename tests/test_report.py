@@ -1,5 +1,6 @@
 """A report follows from its runs, says so to a reviewer, and cannot be altered unseen."""
 
+import csv
 import itertools
 import json
 import os
@@ -378,6 +379,16 @@ def test_a_page_shows_which_verdicts_turned_between_two_reports(
     assert page.count('<figure id="verdicts-') == 2, "a figure for each server"
     index = Path(innolab("index", **env).stdout.strip()).read_text()
     assert path.relative_to(folder).as_posix() in index
+
+
+def test_a_report_that_went_is_listed_with_the_commit_that_holds_it() -> None:
+    page = (ROOT / "reports" / "index.html").read_text()
+    with (ROOT / "reports" / "earlier.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows
+    for row in rows:
+        assert f"{row['version']} (commit {row['commit'][:10]}" in page
+        assert not (ROOT / "reports" / row["study"] / row["version"]).exists()
 
 
 def test_the_index_lists_what_is_damaged(innolab: Innolab, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The page that leads to all reports: for each study its question and how its claims came out."""
 
+import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from innolab.base import parsing
 from innolab.base.errors import InnolabError
 from innolab.report import folders, lead, manifest, pages, render
 
+# Reports that were kept here once: study, version, the last commit that holds it, and why it went.
+EARLIER_FILE = "earlier.csv"
 _FIRST_FIGURE = re.compile(r'<figure id="([\w-]+)"')
 
 
@@ -67,7 +70,17 @@ def _study(name: str, troubles: list[str]) -> dict[str, Any]:
         "picture": reports[0]["picture"] if reports else None,
         "comparisons": [_comparison(page) for page in folders.comparisons(name)],
         "pools": [_pool(page) for page in folders.pools(name)],
+        "earlier": _earlier(name),
     }
+
+
+def _earlier(name: str) -> list[dict[str, str]]:
+    """Return the reports of a study that only the history of the repository still holds."""
+    listed = folders.reports_folder() / EARLIER_FILE
+    if not listed.is_file():
+        return []
+    with listed.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if row["study"] == name]
 
 
 def _report(name: str, folder: Path) -> dict[str, Any]:
