@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from innolab.analysis.bounds import Metric, Unbounded, formula
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import EVIDENCE, RunLog, SessionStart
-from innolab.report import companions
+from innolab.report import companions, shown
 from innolab.studies.study import Study
 
 RECORDS = Path(__file__).parent / "fixtures" / "evidence"
@@ -185,3 +186,14 @@ def test_a_resumed_run_says_which_of_its_metrics_nothing_bounds(tmp_path: Path) 
 def test_a_study_is_not_declared_without_evidence_or_unit(study: Study, metric: Any) -> None:
     with pytest.raises(ValueError, match="the metric seconds"):
         replace(study, metrics={**study.metrics, "seconds": metric})
+
+
+def test_the_page_lists_what_nothing_bounds() -> None:
+    mood = Metric("1", Unbounded("It is the author's own estimate"))
+    began: Any = SimpleNamespace(evidence=EVIDENCE)
+    assert shown.unbound(studies.find("device-io").metrics, [began]) == []
+    [says] = shown.unbound({"mood": mood}, [began])
+    assert says == "Nothing in a record bounds mood: It is the author's own estimate."
+    for older in (None, SimpleNamespace(evidence=1)):
+        [says] = shown.unbound({}, [began, older])
+        assert "An older innolab measured it" in says
