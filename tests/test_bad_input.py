@@ -14,7 +14,8 @@ from unittest import mock
 
 import pytest
 from conftest import Innolab, reference
-from hypothesis import HealthCheck, given, settings
+from damage import DEEP, HOSTILE, VALUES, damaged, damaged_bytes, damaged_json, examples, places
+from hypothesis import given
 from hypothesis import strategies as st
 
 from innolab import studies
@@ -29,32 +30,6 @@ from innolab.report import folders, manifest
 
 REPORT = reference("multi-buffer-pool")
 STUDY = studies.find("multi-buffer-pool")
-_PLACE = "@@here@@"
-_DEEP = 3000
-# Texts that stand where a JSON value should, or where none can.
-_HOSTILE = [
-    *("null", "true", "-1", "0", "1.5", "-0.0", "1e308", "1e400", "NaN", "-Infinity", "[]", "{}"),
-    *('""', '"\\ud800"', '"\\u0000"', '"a\\nb\\u001b[2J"', '{"\\ud800": 1}', '{"a": 1, "a": 2}'),
-    *("nul", '"', "9" * 5000, json.dumps("x" * 100_000), "[[], [{}]]", '[{"id": 5}]'),
-    "[" * _DEEP + "]" * _DEEP,
-    '{"a":' * _DEEP + "1" + "}" * _DEEP,
-    *('"2026-99-99"', '"../../etc/passwd"', '"{{ lookup(1) }}"', '"-o \'x"', '"~nosuchuser/key"'),
-]
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=6,
-).map(json.dumps)
-
-
-def _examples(count: int) -> settings:
-    return settings(
-        max_examples=count,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def _explained(action: Callable[[], object]) -> None:
@@ -67,73 +42,13 @@ def _explained(action: Callable[[], object]) -> None:
         assert "\n" not in said, said
 
 
-def _places(body: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the keys that lead to each node of a JSON body, but to itself."""
-    steps = body.items() if isinstance(body, dict) else enumerate(body)
-    inner = [
-        _places(x, (*place, k)) if isinstance(x, dict | list) else [(*place, k)] for k, x in steps
-    ]
-    return [*([place] if place else []), *(found for many in inner for found in many)]
-
-
-@st.composite
-def _damaged_json(draw: st.DrawFn, text: str, places: list[tuple[Any, ...]]) -> str:
-    """Draw a JSON text with one node replaced, dropped, or there twice."""
-    body = json.loads(text)
-    *way, last = draw(st.sampled_from(places))
-    parent = body
-    for step in way:
-        parent = parent[step]
-    how = draw(st.sampled_from(["replaced", "replaced", "dropped", "twice"]))
-    if how == "dropped":
-        del parent[last]
-    elif how == "twice" and isinstance(parent, dict):
-        return json.dumps(_with(body, parent, _PLACE)).replace(_PLACE, last)
-    else:
-        parent[last] = _PLACE
-    value = draw(st.sampled_from(_HOSTILE) | _VALUES)
-    return json.dumps(body).replace(f'"{_PLACE}"', value)
-
-
-def _with(body: Any, parent: dict[str, Any], name: str) -> Any:
-    parent[name] = None
-    return body
-
-
-@st.composite
-def _damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw bytes that were cut, flipped, repeated or mixed with others."""
-    at = draw(st.integers(0, len(data) - 1))
-    to = min(len(data), at + draw(st.integers(1, 300)))
-    return draw(
-        st.sampled_from(
-            [
-                data[:at],
-                data[at:],
-                data[:at] + data[to:],
-                data[:to] + data[at:],
-                data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :],
-                data[:at] + draw(st.binary(max_size=8)) + data[at:],
-                data[:at] + b"\n" + data[at:],
-            ]
-        )
-    )
-
-
-def _damaged(text: str) -> st.SearchStrategy[bytes]:
-    as_json = _damaged_json(text, _places(json.loads(text)))
-    return as_json.map(lambda text: text.encode("utf-8", "surrogatepass")) | _damaged_bytes(
-        text.encode()
-    )
-
-
 _PLAN = (REPORT / PLAN_FILE).read_text()
 _MANIFEST = (REPORT / folders.MANIFEST_FILE).read_text()
 _VARIABLES = sorted((REPORT / "variables").iterdir())[0]
 
 
-@_examples(900)
-@given(_damaged(_PLAN))
+@examples(900)
+@given(damaged(_PLAN))
 def test_a_damaged_plan_is_explained(folder: Path, damage: bytes) -> None:
     (folder / PLAN_FILE).write_bytes(damage)
 
@@ -145,8 +60,8 @@ def test_a_damaged_plan_is_explained(folder: Path, damage: bytes) -> None:
     _explained(read)
 
 
-@_examples(900)
-@given(_damaged(_MANIFEST))
+@examples(900)
+@given(damaged(_MANIFEST))
 def test_a_damaged_manifest_is_explained(folder: Path, damage: bytes) -> None:
     (folder / folders.MANIFEST_FILE).write_bytes(damage)
     _explained(lambda: manifest.seal_of(manifest.read(folder)))
@@ -173,7 +88,7 @@ def _lines() -> list[str]:
 
 
 _LINES = _lines()
-_LINE_PLACES = [_places(json.loads(line)) for line in _LINES]
+_LINE_PLACES = [places(json.loads(line)) for line in _LINES]
 
 
 @st.composite
@@ -183,13 +98,13 @@ def _damaged_log(draw: st.DrawFn) -> bytes:
     number = draw(st.integers(0, len(lines) - 1))
     how = draw(st.sampled_from(["json", "json", "bytes", "line", "order"]))
     if how == "json":
-        lines[number] = draw(_damaged_json(_LINES[number], _LINE_PLACES[number]))
+        lines[number] = draw(damaged_json(_LINES[number], _LINE_PLACES[number]))
     elif how == "line":
-        lines.insert(number, draw(st.sampled_from(_HOSTILE) | _VALUES))
+        lines.insert(number, draw(st.sampled_from(HOSTILE) | VALUES))
     elif how == "order":
         lines = draw(st.lists(st.sampled_from(lines), max_size=5))
     data = ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
-    return draw(_damaged_bytes(data)) if how == "bytes" else data
+    return draw(damaged_bytes(data)) if how == "bytes" else data
 
 
 def _read_log(folder: Path) -> None:
@@ -200,7 +115,7 @@ def _read_log(folder: Path) -> None:
     log.load()
 
 
-@_examples(1000)
+@examples(1000)
 @given(_damaged_log())
 def test_a_damaged_log_is_explained_and_stays_as_it_is(folder: Path, damage: bytes) -> None:
     (folder / runlog.FILE).write_bytes(damage)
@@ -208,13 +123,13 @@ def test_a_damaged_log_is_explained_and_stays_as_it_is(folder: Path, damage: byt
     assert (folder / runlog.FILE).read_bytes() == damage
 
 
-@_examples(500)
+@examples(500)
 @given(st.data())
 def test_a_damaged_set_of_runs_is_explained(folder: Path, data: st.DataObject) -> None:
     (folder / "variables").mkdir(exist_ok=True)
     variables, log = _VARIABLES.read_bytes(), ("\n".join(_LINES) + "\n").encode()
     if data.draw(st.booleans()):
-        variables = data.draw(_damaged(_VARIABLES.read_text()))
+        variables = data.draw(damaged(_VARIABLES.read_text()))
     else:
         log = data.draw(_damaged_log())
     (folder / "variables" / _VARIABLES.name).write_bytes(variables)
@@ -237,8 +152,8 @@ _JOURNAL = json.dumps(
 )
 
 
-@_examples(700)
-@given(_damaged(_JOURNAL))
+@examples(700)
+@given(damaged(_JOURNAL))
 def test_a_damaged_journal_is_explained(folder: Path, damage: bytes) -> None:
     (folder / journal.FILE).write_bytes(damage)
 
@@ -281,8 +196,8 @@ def test_what_an_inventory_says_is_taken() -> None:
     assert found.disks == _ANSWER["storage_disks"]
 
 
-@_examples(900)
-@given(_damaged(_ANSIBLE_SAYS), st.sampled_from([0, 0, 0, 2]))
+@examples(900)
+@given(damaged(_ANSIBLE_SAYS), st.sampled_from([0, 0, 0, 2]))
 def test_a_hostile_inventory_is_explained(damage: bytes, status: int) -> None:
     _explained(lambda: _asked(damage.decode(errors="replace"), status))
 
@@ -342,14 +257,14 @@ _TEXTS = [
 ]
 
 
-@_examples(800)
+@examples(800)
 @given(
     st.sampled_from(studies.names()),
     st.sampled_from(_NAMES) | st.text(max_size=8),
     st.sampled_from(_TEXTS)
     | st.text(max_size=60)
     | st.text(alphabet="[]{}&*!|>-:#,'\"%@`?~ \n0x1e.9a<=T", max_size=60)
-    | _VALUES,
+    | VALUES,
 )
 def test_a_hostile_parameter_is_explained(name: str, parameter: str, text: str) -> None:
     study = studies.find(name)
@@ -527,7 +442,7 @@ def test_an_inventory_is_found_from_where_one_stands(
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", [PLAN_FILE, folders.MANIFEST_FILE, runlog.FILE])
-@pytest.mark.parametrize("damage", ["[" * _DEEP + "]" * _DEEP, "5"], ids=["deep", "number"])
+@pytest.mark.parametrize("damage", ["[" * DEEP + "]" * DEEP, "5"], ids=["deep", "number"])
 def test_the_command_tells_a_damaged_report(
     innolab: Innolab, folder: Path, name: str, damage: str
 ) -> None:
