@@ -33,8 +33,18 @@ def _innolab(*words: str) -> str:
     return done.stdout.strip()
 
 
-def _rendered(report: Path) -> Path:
-    return Path(_innolab("render", str(report))).parent
+def _by_study(reports: list[Path]) -> list[tuple[str, list[Path]]]:
+    names = dict.fromkeys(report.parent.name for report in reports)
+    return [(name, [r for r in reports if r.parent.name == name]) for name in names]
+
+
+def _rendered(name: str, reports: list[Path]) -> tuple[str, dict[str, str]]:
+    """Render reports of a study in their order, and return their new versions by the old ones."""
+    versions = {}
+    for report in reports:
+        versions[report.name] = Path(_innolab("render", str(report))).parent.name
+        print(f"{name}: {report.name} is {versions[report.name]} now", flush=True)
+    return name, versions
 
 
 def _again(name: str, renamed: dict[str, str]) -> None:
@@ -55,9 +65,8 @@ def main() -> None:
     renamed: dict[str, dict[str, str]] = {}
     old = stale()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for report, made in zip(old, pool.map(_rendered, old), strict=True):
-            renamed.setdefault(report.parent.name, {})[report.name] = made.name
-            print(f"{report.parent.name}: {report.name} is {made.name} now", flush=True)
+        for name, versions in pool.map(_rendered, *zip(*_by_study(old), strict=True)):
+            renamed[name] = versions
     for report in old:
         shutil.rmtree(report)
     for name, versions in renamed.items():

@@ -4,6 +4,7 @@ Nothing is computed from a report in which anything here is wrong.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from innolab.analysis import checks, consistency
@@ -111,11 +112,12 @@ def _checks_follow(study: Study, rules: Rules, run: Run, runs: RunSet, to_the_le
 
 
 def _checks(study: Study, rules: Rules, run: Run, runs: RunSet) -> list[Check]:
-    """Return what a run's checks find by some rules; an older innolab recorded fewer."""
+    """Return what a run's checks find by some rules; an older innolab recorded too little for some."""
+    if run.is_older:
+        study = replace(study, checks=[name for name in study.checks if name not in checks.NEWER])
     variables = runs.variables.get(run.conditions.get("variables") or "", {})
     evidence = checks.Evidence(run.observations, run.conditions, variables, devices=rules.profiles)
-    found = study.judged(evidence)
-    return [c for c in found if c.check not in checks.NEWER] if run.is_older else found
+    return study.judged(evidence)
 
 
 def judged_otherwise(study: Study, rules: Rules, runs: RunSet) -> Iterator[str]:
