@@ -69,7 +69,7 @@ def _bound(report: Path) -> None:
             claims_sha256=claim_files.sha256(study.papers.claims),
             trials=len(study.planned(plan)),
             blocks=(plan.blocks or study.looks(parameters)).last,
-            innolab={"version": "0", "commit": None, "dirty": None},
+            innolab=runs[0].conditions["innolab"],
         )
     )
     for run in runs:

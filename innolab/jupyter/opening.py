@@ -19,7 +19,7 @@ from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
-from innolab.report.prose import Prose, code
+from innolab.report.prose import Prose, code, in_markdown
 from innolab.run import expected, planned
 from innolab.run.expected import Earlier
 from innolab.run.measure import measure
@@ -183,7 +183,7 @@ def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> Prose:
     says = f"**Recorded**: this shows the report {code(_name(report))}, and nothing is measured."
     if others:
         said = "; ".join(
-            f"{code(n)} was {code(repr(has))}, not {code(repr(wants))}"
+            f"{code(n)} was {in_markdown(repr(has))}, not {in_markdown(repr(wants))}"
             for n, (has, wants) in others.items()
         )
         says += f" It was measured with other parameters than those above: {said}."

@@ -112,7 +112,7 @@ def _checks_follow(study: Study, rules: Rules, run: Run, runs: RunSet, to_the_le
 
 
 def _checks(study: Study, rules: Rules, run: Run, runs: RunSet) -> list[Check]:
-    """Return what a run's checks find by some rules; an older innolab recorded too little for some."""
+    """Return what a run's checks find by some rules; an older innolab recorded less."""
     if run.is_older:
         study = replace(study, checks=[name for name in study.checks if name not in checks.NEWER])
     variables = runs.variables.get(run.conditions.get("variables") or "", {})
