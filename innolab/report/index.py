@@ -2,6 +2,7 @@
 
 import csv
 import re
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def _table(folder: Path, troubles: list[str]) -> dict[str, Any]:
     try:
         body = manifest.read(folder)
         return {
-            "link": f"{name}/{render.PAGE_FILE}",
+            "link": _address(folder / render.PAGE_FILE),
             "title": body["title"],
             "version": folder.name,
             "runs": body["runs"]["rows"],
@@ -58,7 +59,7 @@ def _study(name: str, troubles: list[str]) -> dict[str, Any]:
     reports = []
     for folder in reversed(folders.finished(name)):
         try:
-            reports.append(_report(name, folder))
+            reports.append(_report(folder))
         except (InnolabError, OSError, ValueError, KeyError) as error:
             troubles.append(f"{name}/{folder.name}: {error}")
     troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
@@ -83,30 +84,30 @@ def _earlier(name: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["study"] == name]
 
 
-def _report(name: str, folder: Path) -> dict[str, Any]:
+def _report(folder: Path) -> dict[str, Any]:
     body = manifest.read(folder)
     runs = body["runs"]
     return {
-        "link": f"{name}/{folder.name}/{render.PAGE_FILE}",
+        "link": _address(folder / render.PAGE_FILE),
         "version": folder.name,
         "scale": body["scale"],
         "effort": body["parameters"].get("effort") or "",
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
         "counts": lead.counts(render.read_verdicts(folder)),
-        "picture": _picture(name, folder),
+        "picture": _picture(folder),
     }
 
 
-def _picture(name: str, folder: Path) -> str | None:
+def _picture(folder: Path) -> str | None:
     """Return the address of a report's main figure, the first on its page."""
     found = _FIRST_FIGURE.search(parsing.read_text(folder / render.PAGE_FILE))
     picture = folder / "figures" / f"{found[1]}.png" if found else None
-    return f"{name}/{folder.name}/figures/{picture.name}" if picture and picture.exists() else None
+    return _address(picture) if picture and picture.exists() else None
 
 
 def _comparison(page: Path) -> dict[str, str]:
     return {
-        "link": page.relative_to(folders.reports_folder()).as_posix(),
+        "link": _address(page),
         "name": " and ".join(page.parent.name.split("_")),
     }
 
@@ -114,6 +115,11 @@ def _comparison(page: Path) -> dict[str, str]:
 def _pool(page: Path) -> dict[str, str]:
     counted, _, digest = page.parent.name.rpartition("-")
     return {
-        "link": page.relative_to(folders.reports_folder()).as_posix(),
+        "link": _address(page),
         "name": f"{counted.replace('-', ' ')} ({digest})",
     }
+
+
+def _address(path: Path) -> str:
+    """Return the address of a file as seen from the page, whatever its folders are named."""
+    return urllib.parse.quote(path.relative_to(folders.reports_folder()).as_posix())

@@ -10,6 +10,8 @@ import re
 
 from markupsafe import Markup
 
+from innolab.report import svg
+
 # CSS pixels in a point, and the smallest letters that people read on a phone.
 _PX_PER_PT = 4 / 3
 _LEGIBLE_PX = 9.0
@@ -55,14 +57,14 @@ class Sheet:
         html : in which all values are escaped
         """
         # As plain text: a replacement in `Markup` would be escaped itself.
-        html = _STYLE.sub(r"\1", str(html))
+        html = _PICTURE.sub(self._boxed, str(html))
+        html = _STYLE.sub(r"\1", html)
         html = html.replace("<th></th>", "<td></td>")
         html = html.replace('<ul class="alert" role="alert">', '<ul class="alert">')
-        html = _TABLE.sub(lambda found: f'<div class="scroll">{found[0]}</div>', html)
-        return Markup(_PICTURE.sub(self._boxed, html))
+        return Markup(_TABLE.sub(lambda found: f'<div class="scroll">{found[0]}</div>', html))
 
     def _boxed(self, found: re.Match[str]) -> str:
-        picture = _PART_ID.sub("", found[0])
+        picture = svg.without_styles(_PART_ID.sub("", found[0]))
         opening = picture[: picture.index(">")]
         height = _HEIGHT.search(opening)
         if found["width"] is None or height is None:

@@ -30,7 +30,7 @@ def settled(svg: str, name: str) -> str:
     >>> settled('<path id="m0123456789" d="M 1.234567 2 "/><use xlink:href="#m0123456789"/>', "a")
     '<path id="a-1" d="M 1.23 2 "/><use xlink:href="#a-1"/>'
     """
-    svg = _without_styles(svg)
+    svg = without_styles(svg)
     ids = list(dict.fromkeys(_DIGEST_ID.findall(svg)))
     numbered = {old: f"{name}-{number}" for number, old in enumerate(ids, 1)}
     if numbered:
@@ -55,7 +55,7 @@ def split(text: str) -> tuple[str, list[float]]:
     return _COORDINATES.sub(take, text), taken
 
 
-def _without_styles(svg: str) -> str:
+def without_styles(svg: str) -> str:
     """Return a picture whose styles are attributes; what holds for all of it is its root's."""
     if sheet := _SHEET.search(svg):
         svg = _SHEET.sub("", svg).replace("<svg ", f"<svg {_attributes(sheet[1])} ", 1)
@@ -63,7 +63,7 @@ def _without_styles(svg: str) -> str:
 
 
 def _attributes(style: str) -> str:
-    rules = dict(rule.split(":", 1) for rule in style.split(";") if rule.strip())
+    rules = dict(rule.split(":", 1) for rule in style.split(";") if ":" in rule)
     return " ".join(f'{name.strip()}="{value.strip()}"' for name, value in rules.items())
 
 
