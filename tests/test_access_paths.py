@@ -15,6 +15,7 @@ import pytest
 from conftest import Innolab, made_conditions, made_run, planned
 from test_planted_on_servers import _bench
 
+from innolab import studies
 from innolab.analysis.evidence import Evidence
 from innolab.analysis.lookups import Costs, crossing, pages_missed
 from innolab.record.runlog import RunLog
@@ -125,7 +126,11 @@ def test_the_model_has_the_device_from_fio_and_the_processor_from_memory() -> No
         data = {"rows": 600_000, "data_bytes": 11_000 * PAGE_BYTES, "index_bytes": 1}
         pool = {"innodb_buffer_pool_size": 3_000 * PAGE_BYTES}
         conditions = {"device": device, "dataset": data, "requested": pool}
-        runs.append(made_run(STUDY, trial, conditions={**made_conditions(), **conditions}))
+        runs.append(
+            made_run(
+                studies.find("access-paths"), trial, conditions={**made_conditions(), **conditions}
+            )
+        )
     passes = [("scan", "warm", 0.1), ("near", "warm", 0.6), ("near", "cold", 9.0)]
     observed = pd.DataFrame(passes, columns=["path", "cache", "seconds"])
     observed = observed.assign(server=_OLD, pool_ratio=1.5)

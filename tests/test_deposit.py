@@ -136,7 +136,6 @@ def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
     assert manifest.digests(one) == manifest.digests(two)
 
 
-@pytest.mark.usefixtures("trusting")
 def test_a_page_that_today_s_code_cannot_check_is_not_deposited(tmp_path: Path) -> None:
     report = tmp_path / "2026-02-14-1"
     shutil.copytree(todays("multi-buffer-pool"), report)

@@ -87,7 +87,11 @@ def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_report_that_holds_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "verify", lambda *_, **__: Findings([], ["It is not signed."]))
+    monkeypatch.setattr(
+        verify,
+        "verify",
+        lambda *_, **__: Findings([], ["It is not signed."], page="checked"),
+    )
     body = _document("verify", str(todays("multi-buffer-pool")))
     assert body["holds"] is True
     assert body["faults"] == []

@@ -317,7 +317,7 @@ def test_a_report_is_listed_and_what_needs_runs_refuses_it(place: Path) -> None:
     assert f"table-x: a published table, judged\n  {name}\n" in _called("list")
     page = index.write().read_text()
     assert f'href="{name}/index.html"' in page
-    assert "table, rankings, verdicts" in _called("verify", name)
+    assert "table, rankings and verdicts" in _called("verify", name)
     for words in (["render", name], ["compare", name, name], ["figure", name, "leads"],
                   ["deposit", name, "--to", str(place / "deposit")]):  # fmt: skip
         with pytest.raises(InputError, match="no innolab report of a study"):
