@@ -122,7 +122,7 @@ def _paragraph(paragraph: str) -> str:
 
 
 @functools.cache
-def _messages(name: str) -> list[tuple[str, str, str | None]]:
+def messages(name: str) -> list[tuple[str, str, str | None]]:
     """Return English text, translation and context of each message that is translated."""
     if name == ENGLISH:
         return []
@@ -135,13 +135,13 @@ def _messages(name: str) -> list[tuple[str, str, str | None]]:
 
 @functools.cache
 def _exact(name: str) -> Mapping[str, str]:
-    return {english: translated for english, translated, _ in _messages(name)}
+    return {english: translated for english, translated, _ in messages(name)}
 
 
 @functools.cache
 def _templates(name: str) -> list[_Template]:
     """Return what recognises composed sentences, those with most fixed letters first."""
-    composed = [m for m in _messages(name) if m[2] == COMPOSED and "{" in m[0]]
+    composed = [m for m in messages(name) if m[2] == COMPOSED and "{" in m[0]]
     composed.sort(key=lambda m: len(re.sub(r"\{\w+\}", "", m[0])), reverse=True)
     return [_Template(_pattern(english), translated) for english, translated, _ in composed]
 

@@ -18,7 +18,7 @@ from innolab.base.quoting import one_line, shown
 MOST_BYTES = 64 * 1024**2
 # The largest YAML file of this collection has 10 KB, and a second's reading has 100 KB.
 MOST_YAML_BYTES = 256 * 1024
-# The deepest notebook has ten levels. Whoever walks through a value calls itself at each.
+# The deepest notebook has ten levels. Code that walks through a value calls itself at each.
 _MOST_DEPTH = 50
 _MOST_DIGITS = 40
 

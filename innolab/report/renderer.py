@@ -8,13 +8,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from innolab.base import places
+from innolab.base import language, places
 from innolab.studies.study import Study
 
 # Rooms of the package that decide what a page shows; those that measure do not.
 _ROOMS = ("base", "record", "analysis", "studies", "report")
 _SUFFIXES = (".py", ".j2", ".css", ".js", ".html")
-_DATA = ("devices.csv", "service-times.csv", "languages")
+_DATA = ("devices.csv", "service-times.csv")
 # What draws pictures, rounds numbers and writes HTML. A font is part of Matplotlib.
 _LIBRARIES = (
     "ipython", "jinja2", "matplotlib", "mistune", "nbconvert", "nbformat", "numpy", "pandas",
@@ -63,6 +63,9 @@ def _code() -> str:
     whole = hashlib.sha256()
     for name, path in sorted(_files()):
         whole.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    # Of a catalogue its texts: their order and comments show nowhere.
+    for name in sorted(language.FONTS.keys() - {language.ENGLISH}):
+        whole.update(f"{name} {sorted(map(str, language.messages(name)))}\n".encode())
     return whole.hexdigest()
 
 
@@ -73,10 +76,7 @@ def _files() -> Iterator[tuple[str, Path]]:
         for path in (places.PACKAGE / room).rglob("*"):
             if path.suffix in _SUFFIXES:
                 yield path.relative_to(places.PACKAGE).as_posix(), path
-    for name in _DATA:
-        top = places.own("data", name)
-        for path in [top] if top.is_file() else top.rglob("*.*"):
-            yield path.relative_to(places.own("data")).as_posix(), path
+    yield from ((name, places.own("data", name)) for name in _DATA)
 
 
 @cache
