@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from innolab import cli, studies
 from innolab.analysis.checks import CHECKS
+from innolab.analysis.evidence import Check
 from innolab.base import errors
 from innolab.base.units import bytes_text, number
 from innolab.storage.profiles import Profile, profiles
@@ -242,7 +243,7 @@ def checks() -> str:
     return table(["check", "what it prevents", "studies"], rows)
 
 
-def _prevents(check: Any) -> str:
+def _prevents(check: Check) -> str:
     """Return the sentence of a check's docstring that says what it prevents.
 
     Raises
@@ -250,10 +251,11 @@ def _prevents(check: Any) -> str:
     LookupError
         Where it says nothing of the kind.
     """
-    outer = check.__qualname__.partition(".")[0]
-    says = inspect.getdoc(check) or inspect.getdoc(getattr(inspect.getmodule(check), outer)) or ""
+    examine = check.examine
+    outer = examine.__qualname__.partition(".")[0]
+    says = inspect.getdoc(examine) or inspect.getdoc(vars(inspect.getmodule(examine))[outer]) or ""
     if not (found := re.search(r"Prevents\s.*?[.](?=\s|$)", says, re.DOTALL)):
-        raise LookupError(f"The docstring of {check.__qualname__} does not say what it prevents.")
+        raise LookupError(f"The docstring of {examine.__qualname__} does not say what it prevents.")
     sentence = " ".join(found[0].split()).removeprefix("Prevents ")
     return f"{sentence[0].upper()}{sentence[1:]}"
 
