@@ -15,10 +15,10 @@ from innolab.analysis import consistency
 from innolab.base.errors import InputError
 from innolab.hosts import bundle
 from innolab.hosts.bundle import FOLDER, Bundle
+from innolab.hosts.inventory import named_hosts
 from innolab.hosts.network import why_impossible
 from innolab.record import runlog
 from innolab.record.runlog import RunLog
-from innolab.run.cluster import named_hosts
 from innolab.storage import emulated
 
 _STUDY = ["multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-5.6.24",

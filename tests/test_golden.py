@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from golden import make
 
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.report import recompute
 from innolab.studies import judging, rules
-from golden import make
 
 REPORTS = pytest.mark.parametrize(
     "report", make.sealed(), ids=lambda path: f"{path.parent.name}/{path.name}"

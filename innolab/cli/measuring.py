@@ -95,8 +95,9 @@ def _on_this_host(
 def _on_hosts(
     study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, asked: str
 ) -> Path:
+    from innolab.hosts.inventory import named_hosts
     from innolab.mysql.builds import TOOLS
-    from innolab.run.cluster import Cluster, named_hosts
+    from innolab.run.cluster import Cluster
 
     if study.arrays(parameters):
         raise InputError(

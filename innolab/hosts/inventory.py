@@ -292,3 +292,15 @@ def _fault(item: Any) -> str:
         return f"{shown(place[1:])} is missing"
     says = item["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{shown(place[1:])} is {shown(item['input'])} but {says[0].lower()}{says[1:]}"
+
+
+def named_hosts(asked: str) -> list[Named]:
+    """Return the hosts of INVENTORY or INVENTORY:GROUP, where GROUP may be one host's name.
+
+    Raises
+    ------
+    InputError
+        Where there is no such inventory, group or host, or one cannot be used.
+    """
+    inventory, _, group = asked.partition(":")
+    return find_each(inventory, group or GROUP)

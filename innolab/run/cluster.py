@@ -16,7 +16,7 @@ from innolab.base.errors import InnolabError
 from innolab.base.ports import free_ports
 from innolab.hosts.brought import Worker
 from innolab.hosts.bundle import Bundle
-from innolab.hosts.inventory import GROUP, Named, find_each
+from innolab.hosts.inventory import Named
 from innolab.hosts.ssh import Remote
 from innolab.record.plan import Progress
 from innolab.run.equip import equip
@@ -24,18 +24,6 @@ from innolab.run.equip import equip
 # A slow host takes this long to import what measures.
 _JOIN_S = 180.0
 _LOOK_S = 0.5
-
-
-def named_hosts(asked: str) -> list[Named]:
-    """Return the hosts of INVENTORY or INVENTORY:GROUP, where GROUP may be one host's name.
-
-    Raises
-    ------
-    InputError
-        Where there is no such inventory, group or host, or one cannot be used.
-    """
-    inventory, _, group = asked.partition(":")
-    return find_each(inventory, group or GROUP)
 
 
 class Cluster:

@@ -7,7 +7,7 @@ from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import brought, network, observe
 from innolab.hosts.brought import Equipped
-from innolab.run.cluster import named_hosts
+from innolab.hosts.inventory import named_hosts
 from innolab.run.equip import equip
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
