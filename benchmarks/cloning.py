@@ -8,9 +8,9 @@ from pathlib import Path
 
 from benchmarks.common import build
 from innolab import studies
+from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine, pagecache, tools
 from innolab.hosts.local import HERE
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import datasets
 
 PAIRS = 9

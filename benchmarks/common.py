@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from innolab.base.errors import InputError
+from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from innolab import studies
-from innolab.analysis import sequential, stats
+from innolab.analysis import group_sequential, stats
 from innolab.base.errors import InnolabError
 
 SAMPLES = 20_000
@@ -165,7 +165,7 @@ def stops(samples: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.
     blocks = np.full(len(samples), LAST)
     verdict = np.zeros(len(samples), dtype=int)
     for n in range(FIRST, LAST + 1):
-        level = sequential.level_at(n, FIRST, LAST)
+        level = group_sequential.level_at(n, FIRST, LAST)
         now = np.where(verdict == 0, verdicts(samples[:, :n], low, high, level), 0)
         blocks[now != 0] = n
         verdict += now

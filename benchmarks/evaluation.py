@@ -18,11 +18,11 @@ from benchmarks.common import build
 from innolab import studies
 from innolab.analysis import stats
 from innolab.base.errors import InnolabError
+from innolab.bench import sysbench
+from innolab.bench.sysbench import Workload
+from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
-from innolab.loads import sysbench
-from innolab.loads.sysbench import Workload
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import datasets
 from innolab.mysql.server import Server
 from innolab.storage import emulated

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common import fresh_server
-from innolab.loads import insert, sysbench
-from innolab.loads.insert import Load
-from innolab.loads.sysbench_output import parse
+from innolab.bench import sysbench
+from innolab.bench.sysbench_output import parse
 from innolab.mysql.server import Server
+from innolab.studies.compressed_insert import inserts
+from innolab.studies.compressed_insert.inserts import Load
 
 PAIRS = 8
 THREADS = 30
@@ -58,14 +59,14 @@ def _pairs(place: Path, theirs: Callable[[Server], float]) -> Pairs:
         for pair in range(PAIRS):
             turns = ((0, _ours), (1, theirs))
             for at, turn in turns if pair % 2 else turns[::-1]:
-                server.query(f"DROP TABLE IF EXISTS {sysbench.SCHEMA}.{insert.TABLE}")
-                insert.Table("plain", 4, 16).create(server)
+                server.query(f"DROP TABLE IF EXISTS {sysbench.SCHEMA}.{inserts.TABLE}")
+                inserts.Table("plain", 4, 16).create(server)
                 rates[at].append(turn(server))
     return rates
 
 
 def _ours(server: Server) -> float:
-    return insert.run(server, _LOAD, ROWS).result.tps
+    return inserts.run(server, _LOAD, ROWS).result.tps
 
 
 def _empty_calls(server: Server, script: Path) -> float:
@@ -89,7 +90,7 @@ def _looped(server: Server) -> float:
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - began
-    made, _, _ = insert.state(server)
+    made, _, _ = inserts.state(server)
     assert made == each * THREADS, "a thread of the loop failed"
     return made / seconds
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.error_rates import COVERAGE, SEED, broken
-from innolab.analysis import pooling, stats
-from innolab.analysis.pooling import Array
+from innolab.analysis import meta_analysis, stats
+from innolab.analysis.meta_analysis import Array
 
 SAMPLES = 20_000
 HOSTS = (2, 3, 5, 10)
@@ -65,21 +65,21 @@ def hosts(
 
 
 def ours(made: Made) -> Half:
-    found = pooling.random_effects(
-        made.estimates, pooling.moderated(made.variances, made.blocks)
+    found = meta_analysis.random_effects(
+        made.estimates, meta_analysis.moderated(made.variances, made.blocks)
     )  # fmt: skip
     return Half(found.mean, found.half, found.predicted_half)
 
 
 def own_variances(made: Made) -> Half:
     """As ours, each report by its own variance alone."""
-    found = pooling.random_effects(made.estimates, made.variances)
+    found = meta_analysis.random_effects(made.estimates, made.variances)
     return Half(found.mean, found.half, found.predicted_half)
 
 
 def by_reml(made: Made) -> Half:
     """As ours, the variance between hosts by restricted maximum likelihood (Fisher scoring)."""
-    v = pooling.moderated(made.variances, made.blocks)
+    v = meta_analysis.moderated(made.variances, made.blocks)
     tau2 = dersimonian_laird(made.estimates, v)
     for _ in range(_REML_STEPS):
         mean, weights = _weighted(made.estimates, v + tau2[:, None])
@@ -90,8 +90,8 @@ def by_reml(made: Made) -> Half:
 
 def not_modified(made: Made) -> Half:
     """As ours, without the floor under Knapp and Hartung's variance."""
-    v = pooling.moderated(made.variances, made.blocks)
-    tau2 = pooling.paule_mandel(made.estimates, v)
+    v = meta_analysis.moderated(made.variances, made.blocks)
+    tau2 = meta_analysis.paule_mandel(made.estimates, v)
     return _knapp_hartung(made.estimates, v, tau2, modified=False)
 
 
@@ -188,7 +188,9 @@ def promises_kept(found: dict[int, dict[str, dict[str, float]]]) -> bool:
     return not any(
         broken(1 - by_method["ours"][name], 1 - COVERAGE)
         for k, by_method in found.items()
-        for name in (["mean", "truth", "estimate"] if k >= pooling.LEAST_PREDICTED else ["mean"])
+        for name in (
+            ["mean", "truth", "estimate"] if k >= meta_analysis.LEAST_PREDICTED else ["mean"]
+        )
     )
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from innolab import studies
-from innolab.report import folders, manifest, renderer
+from innolab.report import folders, manifest, rendering_code
 
 _INNOLAB = Path(sys.executable).with_name("innolab")
 
@@ -24,7 +24,7 @@ def stale() -> list[Path]:
         report
         for name in studies.names()
         for report in folders.finished(name)
-        if renderer.difference(manifest.read(report), studies.find(name))
+        if rendering_code.difference(manifest.read(report), studies.find(name))
     ]
 
 

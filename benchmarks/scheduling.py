@@ -20,11 +20,11 @@ import dask
 from distributed import LocalCluster, Nanny, Worker
 
 from innolab import studies
+from innolab.fleet.admission import RESOURCE
+from innolab.fleet.fleet import Fleet
+from innolab.measure.block import Measured, Task
 from innolab.record.plan import Blocks, Plan, Silent
 from innolab.report import folders
-from innolab.run.admission import RESOURCE
-from innolab.run.block import Measured, Task
-from innolab.run.fleet import Fleet
 
 STUDY = "multi-buffer-pool"
 # A host has a processor to watch itself with; 200 of them in one process would do nothing else.

@@ -21,18 +21,18 @@ from typing import Any
 from benchmarks.common import MIB
 from innolab.analysis import stats
 from innolab.base.errors import InnolabError
+from innolab.bench import oltp, sysbench
+from innolab.bench.sysbench import Workload
+from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
-from innolab.loads import oltp, sysbench
-from innolab.loads.sysbench import Workload
-from innolab.loads.trial import base_settings_file
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server
-from innolab.mysql.target import Target
-from innolab.mysql.visit import Visit
-from innolab.run import own_server, stretches
-from innolab.run.own_server import Asked
+from innolab.sizing import advice, stretches
+from innolab.sizing.advice import Asked
+from innolab.sizing.server_status import Visit
+from innolab.sizing.target import Target
 
 RESULTS = Path(__file__).parent / "results"
 BUILDS = ("mysql-5.6.24", "mysql-9.7")
@@ -89,11 +89,11 @@ def predictions(place: Path, build: Build, load: str) -> list[dict[str, Any]]:
     with _loaded(place, build, load, NOW) as server:
         target, facts = Target(str(server.socket), user="root"), _pool(server)
         sizes = {share: round(share / NOW * facts / MIB) * MIB for share in HELD_OUT}
-        found["one size"] = own_server.size(target, Asked(SECONDS, list(sizes.values())), _log)
+        found["one size"] = advice.size(target, Asked(SECONDS, list(sizes.values())), _log)
         if build.id == BUILDS[-1]:
             rungs = [round(share / NOW * facts / MIB) * MIB for share in LADDER]
             asked = Asked(SECONDS, list(sizes.values()), rungs)
-            found["ladder"] = own_server.size(target, asked, _log)
+            found["ladder"] = advice.size(target, asked, _log)
     rows = []
     for share, size in sizes.items():
         with (
@@ -145,8 +145,8 @@ def overhead(place: Path, build: Build) -> tuple[list[float], list[float]]:
 # Says when it has begun; a sample every 5 s, as with the default of 60 s and twelve parts.
 _WATCH = """
 import sys
-from innolab.mysql.target import Target
-from innolab.mysql.visit import Visit
+from innolab.sizing.target import Target
+from innolab.sizing.server_status import Visit
 with Visit(Target(sys.argv[1], user="root")) as visit:
     visit.facts()
     print("watching", flush=True)

@@ -1,9 +1,9 @@
 """Write data/spreads.csv from the newest report of each study: `make spreads`."""
 
 from innolab import studies
-from innolab.analysis import spreads
 from innolab.base import files
 from innolab.report import folders
+from innolab.tables import spreads
 
 
 def rows(only: dict[str, str] | None = None) -> list[spreads.Known]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from benchmarks.common import MIB, build
 from innolab import studies
+from innolab.bench import sysbench
+from innolab.bench.sysbench import Workload
+from innolab.bench.trial import LOADED_PERIOD_S, base_settings_file
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
-from innolab.loads import sysbench
-from innolab.loads.sysbench import Workload
-from innolab.loads.trial import LOADED_PERIOD_S, base_settings_file
 from innolab.mysql import counters, datasets
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.common import fresh_server
 from innolab.base.errors import InnolabError
+from innolab.bench import sql
 from innolab.hosts import machine, tools
-from innolab.loads import sql
 from innolab.mysql.server import Server
 from innolab.studies import multi_buffer_pool as scan
 

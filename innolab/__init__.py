@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"innolab has no '{name}'")
     if name == "explore":
-        from innolab.jupyter.explorer import explore
+        from innolab.report.explorer import explore
 
         return explore
     from innolab import notebook

@@ -17,30 +17,30 @@ from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
-from innolab.jupyter import opening
-from innolab.jupyter.opening import Opened
+from innolab.measure import opening
+from innolab.measure.measure import measure
+from innolab.measure.opening import Opened
+from innolab.measure.prepare import prepare
+from innolab.measure.progress import Shown
 from innolab.record import replay, runlog
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import figures, folders, lettering, recorded, shown
-from innolab.report.agreement import agreement
+from innolab.report import display, figure_text, figures, folders, record_tables
+from innolab.report.display import Alert, Table, Tables, Verdicts
+from innolab.report.display import interval_text as interval_text
 from innolab.report.figures import Figure
 from innolab.report.figures import described as described
 from innolab.report.figures import forest as forest
 from innolab.report.figures import plotted as plotted
+from innolab.report.host_agreement import agreement
 from innolab.report.prose import Prose, in_markdown
 from innolab.report.prose import lines as lines
 from innolab.report.prose import prose as prose
 from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
-from innolab.report.shown import Alert, Table, Tables, Verdicts
-from innolab.report.shown import interval_text as interval_text
-from innolab.run.measure import measure
-from innolab.run.plan import prepare
-from innolab.run.progress import Shown
-from innolab.studies import cells, judging, rules, schedule
+from innolab.studies import judging, notebook_parameters, rules, schedule
 from innolab.studies.study import Study
 
 table, text = Table, language.text
@@ -60,7 +60,7 @@ class Book:
     study: Study
     plan: Plan
     folder: Path
-    recorded: RunSet | None = None
+    record_tables: RunSet | None = None
     opened: Opened | None = None
 
     @property
@@ -191,7 +191,7 @@ class Book:
         caption, alt : what it shows in words, and its values for who cannot see it; English that
             the catalogue has is given in the book's language, as are the figure's own words
         """
-        picture = lettering.lettered(getattr(drawn, "figure", drawn))
+        picture = figure_text.lettered(getattr(drawn, "figure", drawn))
         return figures.publish(picture, name, values, text(caption), text(alt), self.folder)
 
     def warnings(self) -> Alert | Prose:
@@ -206,12 +206,12 @@ class Book:
         ]
         if changed := self._registration().changed:
             also.append(language.sentence(changed))
-        return shown.warnings(self.runs, self._differing(), absent, also)
+        return display.warnings(self.runs, self._differing(), absent, also)
 
     def controls(self) -> Table:
         """Return what the controls found: twins, probes, the order of the arms, and records."""
         sessions = [session for session, _ in self._sessions()]
-        return shown.controls(self._controls(), shown.unbound(self.study.metrics, sessions))
+        return display.controls(self._controls(), display.unbound(self.study.metrics, sessions))
 
     def _controls(self) -> Found:
         return controls.controls(self.runs, self.study.compared)
@@ -220,8 +220,8 @@ class Book:
         entries, _ = RunLog(self.folder / FILE, self.study.upgrade).entries()
         return runlog.by_session(entries)
 
-    def _registration(self) -> shown.Registration:
-        return shown.registration(
+    def _registration(self) -> display.Registration:
+        return display.registration(
             [session for session, _ in self._sessions() if session],
             claim_files.sha256(self.study.papers.claims),
             self.study.claims(),
@@ -229,7 +229,7 @@ class Book:
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
-        return recorded.checks(self.runs, self.study.checks, self._differing())
+        return record_tables.checks(self.runs, self.study.checks, self._differing())
 
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.variables)
@@ -242,31 +242,31 @@ class Book:
         """
         runs = self.runs.runs
         if runs and "nodes" in runs[0].conditions:
-            return recorded.nodes(runs)
+            return record_tables.nodes(runs)
         if any(run.member for run in runs):
             found = judging.verdicts(self.study, self.plan, self.runs)
-            return Tables(recorded.hosts(runs), agreement(self.study, self.runs, found))
+            return Tables(record_tables.hosts(runs), agreement(self.study, self.runs, found))
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
-        return recorded.host(
+        return record_tables.host(
             first.conditions["host"] if first else observe.facts(HERE, HERE.folder)
         )
 
     def servers_that_ran(self) -> Table:
         """Return the servers that ran, and those that are not available and why."""
-        return recorded.servers(self.runs, self.plan.unavailable)
+        return record_tables.servers(self.runs, self.plan.unavailable)
 
     def devices(self) -> Table:
         """Return what each device should give, and what fio got from it."""
-        return recorded.devices(self.runs, self.plan.missing_devices)
+        return record_tables.devices(self.runs, self.plan.missing_devices)
 
     def fidelity(self) -> Table:
         """Return how close devices of service times came to their models, a row a load."""
-        return recorded.fidelity(self.runs)
+        return record_tables.fidelity(self.runs)
 
     def provenance(self) -> Table:
         """Return what a reviewer needs to trace the runs."""
-        return recorded.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
+        return record_tables.provenance(self.runs, self.plan.spec_sha256, self._registration().says)
 
 
 def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
@@ -280,7 +280,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     Parameters
     ----------
     given : the parameters by name; or the notebook's globals, of which those are taken that its
-        cells of parameters assign, papermill's among them (`innolab.studies.cells`)
+        cells of parameters assign, papermill's among them (`innolab.studies.notebook_parameters`)
 
     Raises
     ------
@@ -288,7 +288,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
         Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
-    checked = study.check(cells.given(given or {}, study.parameters.model_fields))
+    checked = study.check(notebook_parameters.given(given or {}, study.parameters.model_fields))
     language.choose(checked.language)
     _set_theme()
     shown = replay.current()
@@ -323,7 +323,7 @@ def _set_theme() -> None:
         font="DejaVu Sans",
         rc={"axes.titlesize": 10},
     )
-    lettering.use_font()
+    figure_text.use_font()
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -353,7 +353,7 @@ def arithmetic_interval(values: Sequence[float]) -> tuple[float, float]:
 
 def estimate(values: Sequence[float]) -> str:
     """Return the geometric mean with its 95 % interval in words, for the cell of a table."""
-    return shown.interval_text(figures.mean(list(values))) if len(values) else ""
+    return display.interval_text(figures.mean(list(values))) if len(values) else ""
 
 
 def ratios(
@@ -379,7 +379,7 @@ def ratios(
         found = stats.geometric_mean(list(values))
         named = dict(zip(by, levels if isinstance(levels, tuple) else (levels,), strict=True))
         ends = {"ratio": found.estimate, "low": found.low, "high": found.high, "n": found.n}
-        rows.append({**named, **ends, "times": shown.interval_text(found)})
+        rows.append({**named, **ends, "times": display.interval_text(found)})
     return pd.DataFrame(rows, columns=[*by, "ratio", "low", "high", "n", "times"])
 
 

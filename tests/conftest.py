@@ -20,7 +20,7 @@ from beside import pytest_runtestloop as pytest_runtestloop
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.report import manifest, recompute, renderer
+from innolab.report import manifest, recompute, rendering_code
 from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.study import Study, Trial
 
@@ -47,7 +47,7 @@ def todays(study: str) -> Path:
     """Return the folder of a study's newest report, rendered by the code under test."""
     kept = reference(study)
     found = studies.find(study)
-    if renderer.difference(manifest.read(kept), found) is None:
+    if rendering_code.difference(manifest.read(kept), found) is None:
         return kept
     place = Path(tempfile.mkdtemp(prefix="innolab-rendered-", dir="/var/tmp"))
     atexit.register(shutil.rmtree, place)

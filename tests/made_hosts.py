@@ -18,8 +18,8 @@ from distributed import get_worker
 from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.base.provenance import own_facts
+from innolab.measure.block import Ability, Measured, Task
 from innolab.record.runs import store_variables
-from innolab.run.block import Ability, Measured, Task
 
 Heed = Callable[[int, int], None]
 # Where tests say what a host does, a file a word.

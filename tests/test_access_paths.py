@@ -17,12 +17,11 @@ from test_planted_on_servers import _bench
 
 from innolab import studies
 from innolab.analysis.evidence import Evidence
-from innolab.analysis.lookups import Costs, crossing, pages_missed
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
-from innolab.storage import pieces
 from innolab.storage.profiles import PAGE_BYTES
-from innolab.studies.access_paths import crossover, study, table
+from innolab.studies.access_paths import crossover, fragments, study, table
+from innolab.studies.access_paths.lookups import Costs, crossing, pages_missed
 from innolab.studies.access_paths.study import STUDY, AccessParameters
 
 _OLD = "mysql-5.6.24"
@@ -71,11 +70,11 @@ def test_a_scattered_file_has_the_same_bytes_and_time(folder: Path) -> None:
     content = os.urandom(2**20) * 40
     file.write_bytes(content)
     os.utime(file, ns=(1, 2))
-    pieces.scatter(file)
+    fragments.scatter(file)
     assert file.read_bytes() == content
     assert file.stat().st_mtime_ns == 2
     assert list(file.parent.iterdir()) == [file]
-    assert pieces.extents(file) > 300
+    assert fragments.extents(file) > 300
 
 
 def test_lines_cross_between_two_shares_or_nowhere() -> None:

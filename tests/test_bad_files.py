@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from innolab import studies
 from innolab.hosts import playbooks
-from innolab.report import judged_page
+from innolab.tables import judged_page
 
 REPORT = reference("replication")
 _STUDY = "multi-buffer-pool"

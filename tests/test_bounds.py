@@ -20,8 +20,9 @@ from innolab.analysis.bounds import Metric, Unbounded, formula
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import EVIDENCE, RunLog, SessionStart
-from innolab.report import companions, shown
+from innolab.report import display
 from innolab.studies.study import Study
+from innolab.verify import series_and_variables
 
 RECORDS = Path(__file__).parent / "fixtures" / "evidence"
 FACTORS = (1.3, 1 / 1.3, 8.0)
@@ -51,7 +52,7 @@ def _raid(body: Body) -> Body:
 
 def _followed(
     folder: Path, study: str, body: Body, evidence: int = EVIDENCE, source: Path | None = None
-) -> companions.Followed:
+) -> series_and_variables.Followed:
     """Return what verify says of a run, as the only one of a session of its own log."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -67,7 +68,7 @@ def _followed(
     }  # fmt: skip
     log.begin(SessionStart.model_validate({**began, "evidence": evidence}))
     log.append(Run.from_body(body))
-    return companions.metrics(study, folder)
+    return series_and_variables.metrics(study, folder)
 
 
 def _cases() -> Iterator[tuple[str, str]]:
@@ -191,9 +192,9 @@ def test_a_study_is_not_declared_without_evidence_or_unit(study: Study, metric: 
 def test_the_page_lists_what_nothing_bounds() -> None:
     mood = Metric("1", Unbounded("It is the author's own estimate"))
     began: Any = SimpleNamespace(evidence=EVIDENCE)
-    assert shown.unbound(studies.find("device-io").metrics, [began]) == []
-    [says] = shown.unbound({"mood": mood}, [began])
+    assert display.unbound(studies.find("device-io").metrics, [began]) == []
+    [says] = display.unbound({"mood": mood}, [began])
     assert says == "Nothing in a record bounds mood: It is the author's own estimate."
     for older in (None, SimpleNamespace(evidence=1)):
-        [says] = shown.unbound({}, [began, older])
+        [says] = display.unbound({}, [began, older])
         assert "An older innolab measured it" in says

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from innolab.analysis import changepoint
+from innolab.studies.compressed_insert import changepoint
 
 
 def _noisy(rates: Sequence[float], noise: float, draw: random.Random) -> list[float]:

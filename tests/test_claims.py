@@ -12,12 +12,12 @@ import pytest
 from conftest import ROOT, made_run, planned
 
 from innolab import studies
-from innolab.analysis import drifts
+from innolab.analysis import drift
 from innolab.analysis.censored import median
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
 from innolab.analysis.doubts import Doubted
-from innolab.analysis.findings import blocks_needed, decide, mean
+from innolab.analysis.outcomes import blocks_needed, decide, mean
 from innolab.analysis.published import published_value
 from innolab.analysis.stats import Interval, arithmetic_mean, geometric_mean, student_quantile
 from innolab.analysis.verdicts import FailedControl, Verdict, verdicts
@@ -25,7 +25,7 @@ from innolab.base.errors import InputError
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
-from innolab.report import shown
+from innolab.report import display
 from innolab.studies.study import Study, Trial
 
 _INF = math.inf
@@ -160,8 +160,8 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
     found = _verdicts(study, runs)
     assert {v.verdict for v in found} == {"not-run"}
     assert any("this is a debug build" in v.reason for v in found)
-    said = shown.warnings(RunSet(runs, VARIABLES), [], {})
-    assert isinstance(said, shown.Alert)
+    said = display.warnings(RunSet(runs, VARIABLES), [], {})
+    assert isinstance(said, display.Alert)
     counted = "Not valid: 33 of 33 runs of x (33 by the check 'debug build')"
     assert said.lines == [f"{counted}. No verdict rests on them."]
     assert len(said.details) == 33
@@ -197,7 +197,7 @@ def test_a_cold_ratio_is_doubted_where_equal_runs_cost_the_kernel_unequally(stud
     cold = ("F1-disk-8v1", "F1-disk-1v256M", "F2-disk-8v128M", "F2-disk-1v128M", "H8-disk")
     assert doubted == {f"{claim}-{device}" for claim in cold for device in ("host", "emulated")}
     assert {v.verdict for v in uneven if v.claim in doubted} == {"inconclusive"}
-    assert "on x runs that cost the kernel alike" in shown.Verdicts(uneven)._repr_html_()
+    assert "on x runs that cost the kernel alike" in display.Verdicts(uneven)._repr_html_()
 
 
 def test_a_doubt_that_bars_nothing_and_a_claims_own_reason_are_caveats(study: Study) -> None:
@@ -206,7 +206,7 @@ def test_a_doubt_that_bars_nothing_and_a_claims_own_reason_are_caveats(study: St
     with_care = claim.model_copy(update={"care": "one disk"})
     [v] = _verdicts(study, runs, claims=[with_care], doubts=[lambda _: Doubted("two disks")])
     assert (v.verdict, v.caveat) == ("reproduced", "two disks; one disk")
-    assert "†" in shown.Verdicts([v])._repr_html_()
+    assert "†" in display.Verdicts([v])._repr_html_()
     one_block = [run for run in runs if run.block == 0]
     [v] = _verdicts(study, one_block, claims=[with_care])
     assert (v.verdict, v.caveat) == ("inconclusive", None)
@@ -320,7 +320,7 @@ def test_a_knee_that_was_not_found_is_no_value(
         runs.append(made_run(study, trial, observations=[row]))
     [v] = [v for v in _verdicts(study, runs) if v.claim == "C2-knee-host"]
     assert (v.verdict, v.estimate, v.low, v.high) == (verdict, estimate, low, high), v.reason
-    assert shown_as in shown.Verdicts([v])._repr_html_()
+    assert shown_as in display.Verdicts([v])._repr_html_()
     if knees == [None] * 3:
         assert "found in none of 3 runs: beyond 130" in v.reason
         assert (v.blocks_needed, v.needs) == (6, "6 blocks or more")
@@ -362,7 +362,7 @@ def test_a_failed_control_withholds_the_verdicts_that_it_concerns(
         [kept] = [v for v in found if v.claim == "F4-kept"]
         if control.at.get("pool") == "128M" or control.at.get("pass") == 1:
             assert kept.verdict == "withheld"
-        page = shown.Verdicts([v])._repr_html_()
+        page = display.Verdicts([v])._repr_html_()
         assert ("a load beside it" in page) is is_withheld
 
 
@@ -429,7 +429,7 @@ def test_a_change_of_three_percent_is_seldom_taken_for_holding_still(study: Stud
             for change in [-0.03 if t.factors["instances"] == 8 else 0.0]
             for seconds in [math.exp(change * t.block + chance.gauss(0, 0.01))]
         ]
-        still += bool(drifts.held_still(claim, RunSet(runs, {}, {"pass", "instance"})))
+        still += bool(drift.held_still(claim, RunSet(runs, {}, {"pass", "instance"})))
     assert still <= 10
 
 
@@ -454,7 +454,7 @@ def test_every_interval_is_of_the_level_that_is_asked_for(study: Study) -> None:
 
 def test_a_page_has_what_the_originals_state(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
-    page = shown.Verdicts(_verdicts(study, runs))._repr_html_()
+    page = display.Verdicts(_verdicts(study, runs))._repr_html_()
     assert (
         "<dt>F1-disk-8v1-host, F1-disk-8v1-emulated, F1-disk-1v256M-host, F1-disk-1v256M-emulated"
         "</dt><dd>S3, correction at the top"
@@ -607,7 +607,7 @@ def _session(claims_sha256: str) -> SessionStart:
 
 
 def test_a_page_says_when_claims_were_registered(study: Study) -> None:
-    found = shown.registration([_session("2" * 64)], "2" * 64, study.claims())
+    found = display.registration([_session("2" * 64)], "2" * 64, study.claims())
     assert "on 2026-03-04 at 05:06 UTC; unchanged since" in found.says
     assert found.changed is None
 
@@ -616,14 +616,14 @@ def test_a_claim_changed_after_it_was_registered_is_named_with_its_day(study: St
     first, *others = study.claims()
     later = first.model_copy(update={"changed": date(2026, 3, 9)})
     earlier = others[0].model_copy(update={"changed": date(2026, 3, 1)})
-    found = shown.registration([_session("2" * 64)], "3" * 64, [later, earlier])
+    found = display.registration([_session("2" * 64)], "3" * 64, [later, earlier])
     assert found.changed is not None
     assert f"{first.id} on 2026-03-09" in found.changed
     assert earlier.id not in found.changed
-    unnamed = shown.registration([_session("2" * 64)], "3" * 64, [earlier])
+    unnamed = display.registration([_session("2" * 64)], "3" * 64, [earlier])
     assert unnamed.changed is not None
     assert "on a day that they do not name" in unnamed.changed
 
 
 def test_what_innolab_0_1_registered_is_nothing(study: Study) -> None:
-    assert "registered no claims" in shown.registration([], "2" * 64, study.claims()).says
+    assert "registered no claims" in display.registration([], "2" * 64, study.claims()).says

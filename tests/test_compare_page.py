@@ -16,9 +16,10 @@ from conftest import reference
 
 from innolab import studies
 from innolab.analysis.stats import Interval
+from innolab.compare import compare, compare_page, report_differences
+from innolab.compare.compare import Comparison, Pair
 from innolab.record.run import arm_text
-from innolab.report import apart, compare, compare_page, manifest
-from innolab.report.compare import Comparison, Pair
+from innolab.report import manifest
 
 _STUDY, _SERVER = "multi-buffer-pool", "mysql-9.7"
 _PLANTED = "innodb_flush_neighbors"
@@ -191,7 +192,8 @@ def test_series_of_the_arms_that_differ_are_drawn_over_each_other(other: Path) -
         f"{_SERVER}: {arm_text(run)}"
         for run in found.runs[0].runs
         for side in sides
-        if run.factors["server"] == _SERVER and apart.is_side(apart.key_of(run.factors), side)
+        if run.factors["server"] == _SERVER
+        and report_differences.is_side(report_differences.key_of(run.factors), side)
     }
     assert expected
     assert expected <= set(values["arm"])
@@ -218,7 +220,7 @@ def test_windows_of_other_lengths_are_a_difference() -> None:
     body, (old, new) = manifest.read(folder), (study.read(folder), study.read(folder))
     for run in (run for run in new.runs if run.factors["load"] == "read_write"):
         run.conditions["steady"][0]["window_s"] += 1
-    found = apart.differences(study, (body, body), (old, new))
+    found = report_differences.differences(study, (body, body), (old, new))
     assert {one.server for one in found} == {run.factors["server"] for run in old.runs}
     for one in found:
         assert (one.kind, one.name) == ("length", "of windows")

@@ -14,13 +14,12 @@ import pytest
 from conftest import BIN, ROOT, Innolab
 
 from innolab import studies
-from innolab.analysis import curves
 from innolab.base.errors import InputError
 from innolab.record import journal
 from innolab.record.journal import Checkpoint, Journal
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
-from innolab.studies.compressed_insert import growth, study
+from innolab.studies.compressed_insert import curves, growth, study
 from innolab.studies.study import Arm
 
 _NAME = "compressed-insert"

@@ -24,9 +24,10 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog, SessionStart
-from innolab.report import contents, history, same, series_form
-from innolab.report.verify import verify
+from innolab.report import equality, file_contents, series_form
 from innolab.studies.study import Study
+from innolab.verify import git_history
+from innolab.verify.verify import verify
 
 _REPORT = reference("multi-buffer-pool")
 _PNG = next(_REPORT.glob("figures/*.png"))
@@ -35,7 +36,7 @@ _CHUNK = Callable[[list[tuple[bytes, bytes]]], list[tuple[bytes, bytes]]]
 
 
 def _chunks(path: Path) -> list[tuple[bytes, bytes]]:
-    return list(contents._chunks(path.read_bytes()))
+    return list(file_contents._chunks(path.read_bytes()))
 
 
 def _png(chunks: list[tuple[bytes, bytes]]) -> bytes:
@@ -109,12 +110,14 @@ def test_a_picture_with_more_than_its_pixels_is_found(tmp_path: Path, kind: str)
     (tmp_path / "figures").mkdir()
     path = tmp_path / "figures" / "a.png"
     path.write_bytes(forged())
-    [fault] = contents.faults(tmp_path)
+    [fault] = file_contents.faults(tmp_path)
     assert fault.startswith("figures/a.png: ")
     assert says in fault
     (tmp_path / "made").mkdir()
     shutil.copy(_PNG, tmp_path / "made" / "a.png")
-    assert same.differences(path.parent, tmp_path / "made", ["a.png"]) == [fault[len("figures/") :]]
+    assert equality.differences(path.parent, tmp_path / "made", ["a.png"]) == [
+        fault[len("figures/") :]
+    ]
 
 
 _HOSTILE_SVG = {
@@ -145,7 +148,7 @@ def test_a_drawing_that_does_something_is_found(tmp_path: Path, kind: str) -> No
     text = _SVG.read_text()
     assert old in text
     (tmp_path / "a.svg").write_text(text.replace(old, new, 1))
-    [fault] = contents.faults(tmp_path)
+    [fault] = file_contents.faults(tmp_path)
     assert fault.startswith("a.svg: ")
     assert says in fault
 
@@ -155,12 +158,12 @@ def test_entities_of_entities_are_not_expanded(tmp_path: Path) -> None:
     head = f'<!DOCTYPE svg [<!ENTITY a0 "xxxxxxxxx">{grown}]>'
     text = f'{head}<svg xmlns="http://www.w3.org/2000/svg"><style>&a11;</style></svg>'
     (tmp_path / "a.svg").write_text(text)
-    assert len(contents.faults(tmp_path)) == 1
+    assert len(file_contents.faults(tmp_path)) == 1
 
 
 def test_the_pictures_and_series_of_all_references_are_of_the_form() -> None:
     for kept in sorted(ROOT.glob("reports/*/*/manifest.json")):
-        assert contents.faults(kept.parent) == []
+        assert file_contents.faults(kept.parent) == []
         series = sorted(kept.parent.glob("series/*.parquet"))
         assert [name for name in series[::20] if series_form.fault(name)] == []
 
@@ -169,7 +172,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     for name in ("index.html", "a.svg"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(2**40)
-    faults = contents.faults(tmp_path)
+    faults = file_contents.faults(tmp_path)
     assert [fault.partition(":")[0] for fault in faults] == ["a.svg", "index.html"]
     assert "1,099,511,627,776 bytes" in faults[0]
 
@@ -178,7 +181,7 @@ def test_a_file_of_no_report_ends_verify_before_its_manifest_is_read(tmp_path: P
     report = tmp_path / "2026-01-31-1"
     (report / "figures").mkdir(parents=True)
     (report / "figures" / "a.png").write_bytes(_animated())
-    assert verify(report).faults == contents.faults(report)
+    assert verify(report).faults == file_contents.faults(report)
 
 
 # Series.
@@ -286,8 +289,9 @@ def test_verbs_on_foreign_files_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """Each verb is stopped where the first thing that it reads would fill the memory."""
-    from innolab.record import about
-    from innolab.report import compare, judged, manifest
+    from innolab.compare import compare
+    from innolab.report import manifest
+    from innolab.tables import description, judged
 
     def fill(*_: object) -> Any:
         return [bytes(2**30) for _ in range(2**10)]
@@ -296,7 +300,7 @@ def test_verbs_on_foreign_files_are_bounded(
     monkeypatch.setattr(manifest, "strangers", fill)
     monkeypatch.setattr(manifest, "read", fill)
     monkeypatch.setattr(compare, "Plan", type("Plan", (), {"read": staticmethod(fill)}))
-    monkeypatch.setattr(about, "read", fill)
+    monkeypatch.setattr(description, "read", fill)
     (tmp_path / "t.csv").write_text("")
     call: dict[str, Callable[[], object]] = {
         "verify": lambda: verify(tmp_path),
@@ -379,7 +383,7 @@ def test_claims_that_were_registered_are_those_of_the_commit(
 ) -> None:  # fmt: skip
     commit = _git(clone, "rev-parse", revision)
     entries, _ = _session(tmp_path, run, commit, claims, dirty=dirty).entries()
-    faults, notes = history.of_sessions(entries, clone / _CLAIMS, clone)
+    faults, notes = git_history.of_sessions(entries, clone / _CLAIMS, clone)
     assert notes == []
     assert [says in fault for fault in faults if says] == ([True] if says else [])
     assert len(faults) == (1 if says else 0)
@@ -387,7 +391,7 @@ def test_claims_that_were_registered_are_those_of_the_commit(
 
 def test_a_commit_that_nobody_has_is_noted_once(tmp_path: Path, clone: Path, run: Run) -> None:
     entries, _ = _session(tmp_path, run, "ab" * 20, b"").entries()
-    faults, [note] = history.of_sessions(entries, clone / _CLAIMS, clone)
+    faults, [note] = git_history.of_sessions(entries, clone / _CLAIMS, clone)
     assert faults == []
     assert "The commit abababab" in note
     assert "not checked" in note
@@ -398,7 +402,7 @@ def test_a_run_of_another_innolab_than_its_session_is_found(
 ) -> None:
     log = _session(tmp_path, run, _git(clone, "rev-parse", "HEAD"), b"- second\n")
     log.append(run)
-    faults, _ = history.of_sessions(log.entries()[0], clone / _CLAIMS, clone)
+    faults, _ = git_history.of_sessions(log.entries()[0], clone / _CLAIMS, clone)
     assert len(faults) == 1
     assert "another innolab than its session" in faults[0]
 
@@ -418,5 +422,5 @@ def test_asking_the_history_runs_nothing_that_a_clone_names(
     (clone / ".git" / "info" / "attributes").write_text("*.yml filter=x diff=x\n")
     commit = _git(clone, "rev-parse", "HEAD~1")
     entries, _ = _session(tmp_path, run, commit, b"- first\n").entries()
-    assert history.of_sessions(entries, clone / _CLAIMS, clone) == ([], [])
+    assert git_history.of_sessions(entries, clone / _CLAIMS, clone) == ([], [])
     assert not ran.exists()

@@ -13,7 +13,9 @@ from conftest import ROOT, Innolab, todays
 from innolab import studies
 from innolab.base import files
 from innolab.base.errors import InputError
-from innolab.report import deposit, folders, manifest, render
+from innolab.publish import deposit
+from innolab.report import folders, manifest, render
+from innolab.verify import verify
 
 # What Zenodo's deposition API takes (developers.zenodo.org, "Deposit metadata"; the program's own
 # names for it are in its repository zenodo/zenodo, deposit/jsonschemas/.../legacyrecord.json).
@@ -62,17 +64,14 @@ def _refused(metadata: dict[str, Any]) -> list[str]:
     return found
 
 
-@pytest.fixture
-def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+def _trusted(_: Path) -> None:
     """Take the reports of the repository as they are: other tests verify each of them."""
-    monkeypatch.setattr(deposit, "require", lambda _: None)
 
 
 def _made(study: str, to: Path) -> Path:
-    return deposit.write(todays(study), to)
+    return deposit.write(todays(study), to, prove=_trusted)
 
 
-@pytest.mark.usefixtures("trusting")
 @pytest.mark.parametrize("study", ["more-memory", "multi-buffer-pool"])
 def test_zenodo_would_take_the_metadata(study: str, tmp_path: Path) -> None:
     made = _made(study, tmp_path / "deposit")
@@ -105,7 +104,6 @@ def test_what_zenodo_would_not_take_is_found() -> None:
         assert _refused({**right, **wrong}), wrong
 
 
-@pytest.mark.usefixtures("trusting")
 def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) -> None:
     report = todays("multi-buffer-pool")
     made = _made("multi-buffer-pool", tmp_path / "new" / "deposit")
@@ -125,14 +123,13 @@ def test_a_deposit_holds_the_report_and_what_it_was_judged_by(tmp_path: Path) ->
     assert (made / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-@pytest.mark.usefixtures("trusting")
 def test_the_same_report_gives_the_same_bytes(tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / todays("multi-buffer-pool").name
     shutil.copytree(todays("multi-buffer-pool"), other)
     for path in other.rglob("*"):
         path.touch()
     one = _made("multi-buffer-pool", tmp_path / "one")
-    two = deposit.write(other, tmp_path / "two")
+    two = deposit.write(other, tmp_path / "two", prove=_trusted)
     assert manifest.digests(one) == manifest.digests(two)
 
 
@@ -144,7 +141,7 @@ def test_a_page_that_today_s_code_cannot_check_is_not_deposited(tmp_path: Path) 
     body["seal"] = manifest.seal_of(body)
     (report / folders.MANIFEST_FILE).write_text(json.dumps(body))
     with pytest.raises(InputError, match="its code is not today's"):
-        deposit.write(report, tmp_path / "deposit")
+        deposit.write(report, tmp_path / "deposit", prove=verify.require)
     assert not (tmp_path / "deposit").exists()
 
 

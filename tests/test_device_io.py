@@ -9,8 +9,8 @@ from conftest import Innolab
 from innolab.base.errors import InnolabError, InputError
 from innolab.mysql import builds
 from innolab.record.runlog import RunLog
-from innolab.storage import bursts
-from innolab.storage.bursts import Bin, Line
+from innolab.studies.device_io import bursts
+from innolab.studies.device_io.bursts import Bin, Line
 from innolab.studies.device_io.study import DEPTHS, PATTERNS, STUDY
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")

@@ -26,11 +26,12 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import Browser
 
 from innolab import cli, studies
-from innolab.cli.given import parameters_of
+from innolab.cli.arguments import parameters_of
 from innolab.hosts import machine
 from innolab.record.runlog import RunLog
-from innolab.report import manifest, recompute, signatures
+from innolab.report import manifest, recompute
 from innolab.studies.study import Study
+from innolab.verify import signatures
 
 DOCUMENTS = [
     ROOT / "README.md",
@@ -146,7 +147,7 @@ def signed(line: str, shell: Shell) -> None:
 def drawn(line: str, shell: Shell) -> None:
     """The style is one that a figure can have; another line draws one."""
     # Here, as this module is read also where no figure can be drawn yet.
-    from innolab.report import styles
+    from innolab.publish import styles
 
     read(line, shell)
     given = _context(shlex.split(line)[1:]).params

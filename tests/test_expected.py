@@ -12,11 +12,11 @@ from innolab import studies
 from innolab.analysis import power
 from innolab.analysis.claims import Claim
 from innolab.analysis.stats import student_quantile
+from innolab.measure import estimate, plan_text
+from innolab.measure.estimate import Earlier, Expected
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.report import manifest
-from innolab.run import expected, planned
-from innolab.run.expected import Earlier, Expected
 from innolab.studies.parameters import ByEffort
 from innolab.studies.study import Study, Trial
 
@@ -49,7 +49,7 @@ def _report(study: Study, blocks: int = 4, **parameters: object) -> Earlier:
 
 
 def _expected(study: Study, plan: Plan, *earlier: Earlier) -> Expected:
-    return expected.expected(study, plan, study.planned(plan), earlier)
+    return estimate.expected(study, plan, study.planned(plan), earlier)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def plan(study: Study) -> Plan:
     return replace(plan_of(study, _SERVERS), blocks=Blocks(3, 9))
 
 
-def _row(found: Expected, claim: str = "F1-warm-8v1", server: str = "x") -> expected.Row:
+def _row(found: Expected, claim: str = "F1-warm-8v1", server: str = "x") -> estimate.Row:
     [row] = [row for row in found.rows if (row.claim, row.server) == (claim, server)]
     return row
 
@@ -143,7 +143,7 @@ def test_one_block_and_no_report_are_said(study: Study, plan: Plan) -> None:
     nothing = _expected(study, plan)
     assert nothing.duration is None
     assert not any(row.factors for row in nothing.rows)
-    text = "\n".join(planned.summary(plan, study.planned(plan), nothing, {}))
+    text = "\n".join(plan_text.summary(plan, study.planned(plan), nothing, {}))
     assert "How long it takes is unknown" in text
     assert "no earlier report has its arms" in text
 
@@ -158,8 +158,8 @@ def test_reports_of_the_same_scale_and_effort_come_first(study: Study) -> None:
         "quick": plan_of(study, _SERVERS, scale="quick"),
         "smoke": plan_of(study, _SERVERS, scale="smoke", effort="reference"),
     }
-    assert expected.nearest_first(plans, chosen) == ["budget", "same", "quick", "old", "smoke"]
-    assert expected.effort_of(old) is None
+    assert estimate.nearest_first(plans, chosen) == ["budget", "same", "quick", "old", "smoke"]
+    assert estimate.effort_of(old) is None
 
 
 def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -> None:
@@ -169,7 +169,7 @@ def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -
     assert found.duration.report == "made/2"
     assert _row(found).report == "made/1"
     plans = {"made/1": plan, "made/2": plan}
-    text = "\n".join(planned.summary(plan, study.planned(plan), found, plans))
+    text = "\n".join(plan_text.summary(plan, study.planned(plan), found, plans))
     assert re.search(r"F1-warm-8v1 +x +\d.* by made/1$", text, re.MULTILINE)
 
 

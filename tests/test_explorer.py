@@ -12,10 +12,10 @@ from matplotlib.collections import PathCollection
 
 import innolab
 from innolab.base.errors import InputError
-from innolab.jupyter import explorer, points
-from innolab.jupyter.points import Quantity, View
 from innolab.record.run import Check
 from innolab.record.runs import RunSet
+from innolab.report import explorer, points
+from innolab.report.points import Quantity, View
 from innolab.studies.study import Study
 
 _SECONDS = Quantity("seconds", ("pass",))

@@ -27,9 +27,10 @@ from matplotlib.figure import Figure as Picture
 from PIL import Image
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.report import citation, dark, figures, kit, recompute, snippets, styles
+from innolab.publish import dark, kit, styles
+from innolab.publish.styles import Style
+from innolab.report import citation, embedding, figures, recompute
 from innolab.report.citation import Citation
-from innolab.report.styles import Style
 
 NAME = "passes"
 FONT = "DejaVu Serif"
@@ -523,12 +524,12 @@ def test_a_leaflet_of_no_report_names_none(drawn: figures.Drawn, tmp_path: Path)
 
 
 def test_words_are_escaped_for_where_they_go() -> None:
-    assert snippets.in_latex("a_b\n{~^\\} <1 %|2> & #$") == (
+    assert embedding.in_latex("a_b\n{~^\\} <1 %|2> & #$") == (
         r"a\_b \{\textasciitilde{}\textasciicircum{}\textbackslash{}\} \textless{}1 \%"
         r"\textbar{}2\textgreater{} \& \#\$"
     )
-    picture = snippets.Picture("a.svg", 1, 1)
-    text = snippets.html_figure([picture], [], "<b> & c", 'say "x" <y>')
+    picture = embedding.Picture("a.svg", 1, 1)
+    text = embedding.html_figure([picture], [], "<b> & c", 'say "x" <y>')
     assert 'alt="say &quot;x&quot; &lt;y&gt;"' in text
     assert "<figcaption>&lt;b&gt; &amp; c</figcaption>" in text
-    assert snippets.markdown(picture, "a*b", "[x]") == "![\\[x\\]](a.svg)\n\na\\*b\n"
+    assert embedding.markdown(picture, "a*b", "[x]") == "![\\[x\\]](a.svg)\n\na\\*b\n"

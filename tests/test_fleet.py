@@ -28,19 +28,20 @@ from innolab.analysis import consistency
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
+from innolab.fleet import admission, fleet
+from innolab.fleet.admission import RESOURCE, Can, _require_alike, _require_alone, _require_clock
+from innolab.fleet.fleet import Fleet, Measure
 from innolab.hosts import machine
 from innolab.hosts.network import Network, why_impossible
-from innolab.record import arrived, runlog
+from innolab.measure import block, session
+from innolab.measure.block import Ability, Measured, Task, differing, measure_block
+from innolab.measure.measure import measure
+from innolab.record import arrived_blocks, runlog
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
-from innolab.report.agreement import agreement
-from innolab.run import admission, block, fleet, session
-from innolab.run.admission import RESOURCE, Can, _require_alike, _require_alone, _require_clock
-from innolab.run.block import Ability, Measured, Task, differing, measure_block
-from innolab.run.fleet import Fleet, Measure
-from innolab.run.measure import measure
+from innolab.report.host_agreement import agreement
 from innolab.studies import judging, schedule
 from innolab.studies.study import Study, Trial
 
@@ -465,23 +466,23 @@ def test_a_block_is_put_in_once_however_often_a_crash_interrupts(
 ) -> None:
     log = RunLog(tmp_path / runlog.FILE)
     runs = _block(study, plan)
-    arrived.set_down(tmp_path, 0, runs, {"series/0000.parquet": b"1"})
+    arrived_blocks.set_down(tmp_path, 0, runs, {"series/0000.parquet": b"1"})
     # As if killed after a few of its runs were recorded.
     for body in runs[:3]:
         log.append(Run.from_body(body))
-    assert len(arrived.put_in(log)) == len(runs)
+    assert len(arrived_blocks.put_in(log)) == len(runs)
     assert [run.body() for run in log.load()[0]] == runs
     assert (tmp_path / "series/0000.parquet").read_bytes() == b"1"
-    assert arrived.put_in(log) == []
+    assert arrived_blocks.put_in(log) == []
     assert not (tmp_path / "arrived").exists()
 
 
 def test_a_block_that_was_put_in_and_half_removed_is_no_block(
     study: Study, plan: Plan, tmp_path: Path
 ) -> None:
-    arrived.set_down(tmp_path, 0, _block(study, plan), {"series/0000.parquet": b"1"})
+    arrived_blocks.set_down(tmp_path, 0, _block(study, plan), {"series/0000.parquet": b"1"})
     (tmp_path / "arrived" / "0000" / "runs.json").unlink()
-    assert arrived.put_in(RunLog(tmp_path / runlog.FILE)) == []
+    assert arrived_blocks.put_in(RunLog(tmp_path / runlog.FILE)) == []
     assert not (tmp_path / "arrived").exists()
 
 
@@ -511,7 +512,7 @@ def test_what_arrived_before_a_crash_is_recorded_and_not_sealed_beside_the_recor
     # As if killed before two runs were recorded, and after all of them were.
     for text in ("".join(whole.splitlines(keepends=True)[:-2]), whole):
         log.write_text(text)
-        arrived.set_down(tmp_path, 0, runs, {})
+        arrived_blocks.set_down(tmp_path, 0, runs, {})
         clock = Clock()
         measure(study, tmp_path, Lines(), clock, crew=_Crew())
         assert log.read_text() == whole
@@ -522,10 +523,10 @@ def test_what_arrived_before_a_crash_is_recorded_and_not_sealed_beside_the_recor
 
 def test_half_of_a_block_is_never_put_in(study: Study, plan: Plan, tmp_path: Path) -> None:
     log = RunLog(tmp_path / runlog.FILE)
-    arrived.set_down(tmp_path, 0, _block(study, plan), {})
+    arrived_blocks.set_down(tmp_path, 0, _block(study, plan), {})
     whole = tmp_path / "arrived" / "0000"
     whole.rename(whole.with_name("0000.part"))
-    assert arrived.put_in(log) == []
+    assert arrived_blocks.put_in(log) == []
     assert not log.path.exists()
 
 

@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 from impostor import CACHING, CLEAR, NATIVE, SHA256, Talk
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.cli import size_document
-from innolab.mysql import option_file
-from innolab.mysql.target import Target
-from innolab.mysql.visit import Visit
-from innolab.run import own_server
-from innolab.run.own_server import Asked
+from innolab.sizing import advice, option_file, size_document
+from innolab.sizing.advice import Asked
+from innolab.sizing.server_status import Visit
+from innolab.sizing.target import Target
 
 PASSWORD = "h0rse-battery-staple"
 HOSTILE = "\x1b[2J\u202e\u200f\x00\r\n\x07\x9b31m\ufeff"
@@ -315,9 +313,7 @@ def test_an_answer_without_sense_is_one_sentence(
     with impostor.impostor(script) as server:
         options = server.option_file(folder)
         with pytest.raises(InnolabError) as refused:
-            own_server.size(
-                Target(defaults_file=str(options), silent_s=5), Asked(0.02), lambda _: None
-            )
+            advice.size(Target(defaults_file=str(options), silent_s=5), Asked(0.02), lambda _: None)
         _one_sentence(refused.value)
 
 
@@ -341,7 +337,7 @@ def test_values_without_sense_are_one_sentence_or_are_shown_plain(
         options = server.option_file(folder)
         target = Target(defaults_file=str(options), silent_s=5)
         try:
-            found = own_server.size(target, Asked(0.02), lambda _: None)
+            found = advice.size(target, Asked(0.02), lambda _: None)
         except InnolabError as refused:
             _one_sentence(refused)
             return
@@ -359,7 +355,7 @@ def test_a_server_that_works_is_sized(folder: Path) -> None:
 
     with impostor.impostor(script) as server:
         target = Target(defaults_file=str(server.option_file(folder)), silent_s=5)
-        found = own_server.size(target, Asked(0.02), lambda _: None)
+        found = advice.size(target, Asked(0.02), lambda _: None)
     assert (found.facts.version, found.now_bytes) == ("9.7.0", 134217728)
     assert found.points[0].reads >= 10_000
     assert found.pace is not None
@@ -447,7 +443,7 @@ def test_a_user_waits_for_twenty_seconds() -> None:
 
 
 def test_an_answer_without_end_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("innolab.mysql.visit._MOST_ROWS", 100)
+    monkeypatch.setattr("innolab.sizing.server_status._MOST_ROWS", 100)
 
     def script(talk: Talk) -> None:
         talk.let_in()

@@ -17,17 +17,18 @@ from scipy.stats import spearmanr
 
 from innolab import studies
 from innolab.base.errors import InnolabError
+from innolab.bench import sysbench
 from innolab.hosts import machine
-from innolab.loads import insert, sysbench
-from innolab.loads.insert import Load
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, ServerError
+from innolab.studies.compressed_insert import inserts
+from innolab.studies.compressed_insert.inserts import Load
 from innolab.studies.study import Arm
 
 OLD, TODAY = "mysql-5.6.24", "mysql-9.7"
-TABLE = f"{sysbench.SCHEMA}.{insert.TABLE}"
+TABLE = f"{sysbench.SCHEMA}.{inserts.TABLE}"
 KEYS = 2**31
 SAME = "jejuhallasanseogwipo"
 INDEX_PAGE = 17855
@@ -61,7 +62,7 @@ def running(build: Build, reports: Path) -> Iterator[Server]:
 
 def _made(running: Server, form: str = "plain", key_block_kib: int = 4) -> list[dict[str, Any]]:
     running.query(f"DROP TABLE IF EXISTS {TABLE}")
-    return insert.Table(form, key_block_kib, 16).create(running)
+    return inserts.Table(form, key_block_kib, 16).create(running)
 
 
 def _load(**changes: Any) -> Load:
@@ -81,7 +82,7 @@ def test_the_table_is_the_seeds(running: Server) -> None:
     _made(running)
     columns = running.query(
         "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, COLUMN_KEY, EXTRA, "
-        f"CHARACTER_SET_NAME FROM information_schema.columns WHERE TABLE_NAME = '{insert.TABLE}' "
+        f"CHARACTER_SET_NAME FROM information_schema.columns WHERE TABLE_NAME = '{inserts.TABLE}' "
         f"AND TABLE_SCHEMA = '{sysbench.SCHEMA}' ORDER BY ORDINAL_POSITION"
     )
     # 5.6 calls it by the name of its time, and says how wide it would print a number.
@@ -120,7 +121,7 @@ def test_a_table_is_made_as_asked(
     usual = "compact" if running.build.id == OLD else "dynamic"
     assert [one["row_format"] for one in made] == [row_format or usual] * 3
     assert [one["zip_page_bytes"] for one in made] == [zip_page_bytes] * 3
-    assert made == insert.partitions(running)
+    assert made == inserts.partitions(running)
     [(_, created)] = running.query(f"SHOW CREATE TABLE {TABLE}")
     assert re.search(rf"CHARSET=utf8\w*{words}\n", created)
 
@@ -131,9 +132,9 @@ def test_page_compression_gives_the_disk_back_what_it_saves(running: Server) -> 
     sizes = {}
     for form in ("plain", "page"):
         _made(running, form)
-        insert.run(running, _load(rows_per_statement=20), 20_000)
+        inserts.run(running, _load(rows_per_statement=20), 20_000)
         _leaf_pages_in_files(running, 16)
-        made = insert.partitions(running)
+        made = inserts.partitions(running)
         assert all(("compression=" in one["options"]) == (form == "page") for one in made)
         sizes[form] = [sum(one[of] for one in made) for of in ("file_bytes", "allocated_bytes")]
     assert sizes["plain"][1] >= sizes["plain"][0]
@@ -203,12 +204,12 @@ RIGHT = {
 
 @pytest.mark.parametrize("form", _FORMATS)
 def test_a_table_as_asked_has_no_fault(form: str) -> None:
-    assert insert.faults(form, 4, [RIGHT[form]] * 3) == ""
+    assert inserts.faults(form, 4, [RIGHT[form]] * 3) == ""
 
 
 @pytest.mark.parametrize("asked, made", list(itertools.permutations(_FORMATS, 2)))
 def test_a_table_of_another_format_has_faults(asked: str, made: str) -> None:
-    assert insert.faults(asked, 4, [RIGHT[made]] * 3)
+    assert inserts.faults(asked, 4, [RIGHT[made]] * 3)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_a_table_of_another_format_has_faults(asked: str, made: str) -> None:
     ],
 )
 def test_a_fault_of_one_partition_is_named(form: str, change: dict[str, Any], named: str) -> None:
-    wrong = insert.faults(form, 4, [RIGHT[form], {**RIGHT[form], **change}, RIGHT[form]])
+    wrong = inserts.faults(form, 4, [RIGHT[form], {**RIGHT[form], **change}, RIGHT[form]])
     assert named in wrong
     assert "partition 0" not in wrong
     assert "partition 2" not in wrong
@@ -231,18 +232,18 @@ def test_a_fault_of_one_partition_is_named(form: str, change: dict[str, Any], na
 
 def test_a_fresh_file_too_large_for_its_compressed_pages_is_named() -> None:
     """Sizes as both servers make them, of 16 KiB pages: plain 98,304 or 114,688 bytes."""
-    table = insert.Table("compressed", 4, 16)
+    table = inserts.Table("compressed", 4, 16)
     for size in (28_672, 65_536):
         assert table.too_large([{"file_bytes": size}] * 3) == ""
     for size in (98_304, 114_688):
         wrong = table.too_large([{"file_bytes": 28_672}, {"file_bytes": size}])
         assert wrong.startswith(f"the fresh file of partition 1 has {size:,} bytes")
-    assert insert.Table("plain", 4, 16).too_large([{"file_bytes": 114_688}]) == ""
+    assert inserts.Table("plain", 4, 16).too_large([{"file_bytes": 114_688}]) == ""
 
 
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_another_number_of_partitions_is_a_fault(number: int) -> None:
-    wrong = insert.faults("plain", 4, [RIGHT["plain"]] * number)
+    wrong = inserts.faults("plain", 4, [RIGHT["plain"]] * number)
     assert wrong == f"{number} partitions instead of 3"
 
 
@@ -259,8 +260,8 @@ def test_rows_are_exact_where_threads_do_not_divide_them(
     rows, threads = 7 * 143, 6
     assert rows % threads and rows // rows_per_statement % threads
     load = _load(threads=threads, rows_per_statement=rows_per_statement, keys=keys)
-    done = insert.run(running, load, rows)
-    assert insert.state(running)[0] == rows
+    done = inserts.run(running, load, rows)
+    assert inserts.state(running)[0] == rows
     assert done.result.transactions == rows // rows_per_statement
     assert (done.result.errors, done.result.reconnects) == (0, 0)
     assert done.cpu_s > 0
@@ -269,14 +270,14 @@ def test_rows_are_exact_where_threads_do_not_divide_them(
 def test_rows_that_are_no_whole_statements_are_refused() -> None:
     unreached: Any = SimpleNamespace()
     with pytest.raises(ValueError, match="1000 rows are no whole statements of 7"):
-        insert.argv(unreached, _load(rows_per_statement=7), 1000)
+        inserts.argv(unreached, _load(rows_per_statement=7), 1000)
 
 
 @integration
 @today_only
 def test_strings_are_as_long_as_they_should_be(running: Server) -> None:
     _made(running)
-    insert.run(running, _load(random_share=1, rows_per_statement=20), 4000)
+    inserts.run(running, _load(random_share=1, rows_per_statement=20), 4000)
     letters = set()
     lengths: tuple[set[int], set[int]] = (set(), set())
     for _, email, name in _rows(running):
@@ -293,7 +294,7 @@ def test_strings_are_as_long_as_they_should_be(running: Server) -> None:
 @today_only
 def test_the_share_of_a_string_that_is_drawn_is_its_beginning(running: Server) -> None:
     _made(running)
-    insert.run(running, _load(random_share=0.3), 1000)
+    inserts.run(running, _load(random_share=0.3), 1000)
     beginnings = set()
     for _, email, name in _rows(running):
         for text in (email.removesuffix("@example.com"), name):
@@ -309,7 +310,7 @@ def test_what_is_drawn_cannot_be_pressed_together(running: Server) -> None:
     ratios = []
     for share in (0, 0.5, 1):
         _made(running)
-        insert.run(running, _load(random_share=share, rows_per_statement=20), 4000)
+        inserts.run(running, _load(random_share=share, rows_per_statement=20), 4000)
         ratios.append(_zlib_ratio(running))
     assert ratios[0] > 2 * ratios[1]
     assert ratios[1] > 1.2 * ratios[2]
@@ -321,7 +322,7 @@ def test_what_is_drawn_cannot_be_pressed_together(running: Server) -> None:
 def test_no_thread_draws_what_another_drew(running: Server) -> None:
     _made(running)
     rows = 3000
-    insert.run(running, _load(threads=30, random_share=1), rows)
+    inserts.run(running, _load(threads=30, random_share=1), rows)
     assert len({(email, name) for _, email, name in _rows(running)}) == rows
 
 
@@ -332,7 +333,7 @@ def test_a_seed_draws_the_same_rows_and_another_seed_others(running: Server) -> 
     drawn = []
     for seed in (5, 5, 6):
         _made(running)
-        insert.run(running, _load(threads=1, random_share=1, seed=seed), 500)
+        inserts.run(running, _load(threads=1, random_share=1, seed=seed), 500)
         drawn.append(_rows(running))
     assert drawn[0] == drawn[1]
     assert not {row[1:] for row in drawn[0]} & {row[1:] for row in drawn[2]}
@@ -348,7 +349,7 @@ def _keys_in_order(running: Server, rows: int) -> list[int]:
         f"CREATE TABLE {TABLE} (NO BIGINT PRIMARY KEY, EMAIL varchar(128), NAME varchar(32), "
         "place int NOT NULL AUTO_INCREMENT UNIQUE) ENGINE=InnoDB"
     )
-    insert.run(running, _load(threads=1, keys="shuffled", rows_per_statement=20), rows)
+    inserts.run(running, _load(threads=1, keys="shuffled", rows_per_statement=20), rows)
     return [int(key) for (key,) in running.query(f"SELECT NO FROM {TABLE} ORDER BY place")]
 
 
@@ -379,7 +380,7 @@ def test_shuffled_keys_are_spread_over_their_range_in_no_order(running: Server) 
 def test_shuffled_keys_are_all_different_and_the_same_in_each_run(running: Server) -> None:
     _made(running)
     load = _load(keys="shuffled")
-    insert.run(running, load, 1200)
+    inserts.run(running, load, 1200)
     keys = [key for key, _, _ in _rows(running)]
     assert len(set(keys)) == len(keys) == 1200
     assert min(keys) >= 1
@@ -387,7 +388,7 @@ def test_shuffled_keys_are_all_different_and_the_same_in_each_run(running: Serve
     with pytest.raises(
         InnolabError, match=r"^sysbench ended with status [1-9]\d*\. .*error 1062 \(Duplicate entry"
     ):
-        insert.run(running, load, 1200)
+        inserts.run(running, load, 1200)
 
 
 # Errors
@@ -415,7 +416,7 @@ def test_an_error_ends_the_run(running: Server, spoil: Callable[[Server], None],
     _made(running)
     spoil(running)
     with pytest.raises(InnolabError, match=rf"^sysbench ended with status [1-9]\d*\. .*{said}"):
-        insert.run(running, _load(), 600)
+        inserts.run(running, _load(), 600)
 
 
 @integration
@@ -426,12 +427,12 @@ def test_a_server_that_dies_in_the_middle_is_explained_as_dead(running: Server) 
     murder.start()
     try:
         with pytest.raises(ServerError, match=r"died while it was working \(exit status -9\)"):
-            insert.run(running, _load(), 10_000_000)
+            inserts.run(running, _load(), 10_000_000)
     finally:
         murder.join()
         running.kill()
         running.start()
-    assert insert.state(running)[0] > 0, "it died before the middle"
+    assert inserts.state(running)[0] > 0, "it died before the middle"
 
 
 # What came of it
@@ -441,22 +442,22 @@ def test_a_server_that_dies_in_the_middle_is_explained_as_dead(running: Server) 
 def test_checksums_of_parts_give_that_of_the_whole(
     running: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insert, "_DELETED_AT_ONCE", 100)
+    monkeypatch.setattr(inserts, "_DELETED_AT_ONCE", 100)
     _made(running)
-    assert insert.state(running) == (0, 0, 0)
-    insert.run(running, _load(), 500)
-    first = insert.state(running)
-    insert.run(running, _load(seed=2), 250)
-    rest, whole = insert.state(running, first[1]), insert.state(running)
+    assert inserts.state(running) == (0, 0, 0)
+    inserts.run(running, _load(), 500)
+    first = inserts.state(running)
+    inserts.run(running, _load(seed=2), 250)
+    rest, whole = inserts.state(running, first[1]), inserts.state(running)
     assert (first[0], rest[0], whole[0]) == (500, 250, 750)
     assert first[1] < rest[1] == whole[1]
     assert first[2] ^ rest[2] == whole[2]
     assert len({first[2], rest[2], whole[2], 0}) == 4
     kept = _rows(running)[:500]
-    assert insert.shorten(running, first[1]) == 250
-    assert insert.state(running) == first
+    assert inserts.shorten(running, first[1]) == 250
+    assert inserts.state(running) == first
     assert _rows(running) == kept
-    assert insert.shorten(running, first[1]) == 0
+    assert inserts.shorten(running, first[1]) == 0
 
 
 @integration
@@ -464,10 +465,10 @@ def test_checksums_of_parts_give_that_of_the_whole(
 @pytest.mark.parametrize("change", ["NO = NO + 5000", "EMAIL = 'another'", "NAME = 'another'"])
 def test_the_checksum_is_of_all_columns(running: Server, change: str) -> None:
     _made(running)
-    insert.run(running, _load(), 50)
-    before = insert.state(running)
+    inserts.run(running, _load(), 50)
+    before = inserts.state(running)
     running.query(f"UPDATE {TABLE} SET {change} WHERE NO = 7")
-    assert insert.state(running)[2] != before[2]
+    assert inserts.state(running)[2] != before[2]
 
 
 @integration
@@ -475,16 +476,16 @@ def test_compressed_pages_are_counted_where_there_are_any(running: Server) -> No
     counts = {}
     for form in ("plain", "compressed"):
         _made(running, form)
-        before = insert.Table("compressed", 4, 16).compression(running)
-        insert.run(running, _load(rows_per_statement=20), 6000)
-        after = insert.Table("compressed", 4, 16).compression(running)
+        before = inserts.Table("compressed", 4, 16).compression(running)
+        inserts.run(running, _load(rows_per_statement=20), 6000)
+        after = inserts.Table("compressed", 4, 16).compression(running)
         counts[form] = {name: after[name] - before[name] for name in after}
     assert counts["plain"] == {"compressed": 0, "failed": 0, "uncompressed": 0}
     assert 0 <= counts["compressed"]["failed"] < counts["compressed"]["compressed"]
 
 
 def _zlib_ratio(running: Server) -> float:
-    found = insert.zlib_bytes(running)
+    found = inserts.zlib_bytes(running)
     return found["text"] / found["compressed"]
 
 
@@ -506,6 +507,6 @@ def test_pages_of_the_index_are_those_of_its_rows(
 ) -> None:
     """Not those that are only set aside for it, which are more than half of a small table's."""
     _made(running, form, page_kib)
-    insert.run(running, _load(rows_per_statement=20), 20_000)
-    found = sum(insert.leaf_pages(running).values())
+    inserts.run(running, _load(rows_per_statement=20), 20_000)
+    found = sum(inserts.leaf_pages(running).values())
     assert found == pytest.approx(_leaf_pages_in_files(running, page_kib), rel=0.05)

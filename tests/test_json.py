@@ -13,10 +13,11 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from innolab import cli, studies
-from innolab.cli import documents, judge_document, pool_document, size_document
+from innolab.cli import documents, judged_document, meta_document
 from innolab.record.plan import Plan
-from innolab.report import verify
-from innolab.report.verify import Findings
+from innolab.sizing import size_document
+from innolab.verify import verify
+from innolab.verify.verify import Findings
 
 _BY_VERB: dict[str, type[BaseModel]] = {
     "list": documents.Listed,
@@ -24,8 +25,8 @@ _BY_VERB: dict[str, type[BaseModel]] = {
     "plan": documents.Planned,
     "verify": documents.Verified,
     "compare": documents.Compared,
-    "pool": pool_document.PooledReports,
-    "judge": judge_document.Judged,
+    "pool": meta_document.PooledReports,
+    "judge": judged_document.Judged,
     "size": size_document.SizeDocument,
 }
 
@@ -73,7 +74,7 @@ def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPa
     # A plan that was made once: no server needs to be installed.
     recorded = Plan.read(todays("multi-buffer-pool"))
     chosen = replace(recorded, unavailable={"mysql-8.0": "it is not packaged"})
-    monkeypatch.setattr("innolab.run.plan.prepare", lambda *_: chosen)
+    monkeypatch.setattr("innolab.measure.prepare.prepare", lambda *_: chosen)
     body = _document("plan", "multi-buffer-pool")
     assert body["parameters"] == chosen.parameters
     assert body["blocks_first"] <= body["blocks_in_time"] <= body["blocks_last"]
@@ -158,7 +159,7 @@ def test_pooled_reports_have_estimates_as_numbers() -> None:
         weights = [part["weight_share"] for part in claim["reports"]]
         assert sum(weights) == pytest.approx(1)
     assert {claim["scale"] for claim in pooled} == {"log", "plain"}
-    assert not _keys(body) - _keys_of(pool_document.PooledReports)
+    assert not _keys(body) - _keys_of(meta_document.PooledReports)
 
 
 def _keys_of(model: type[BaseModel]) -> set[str]:

@@ -18,15 +18,16 @@ from typer.testing import CliRunner
 
 from benchmarks import spreads as written
 from innolab import cli
-from innolab.analysis import rankings, spreads, stats
-from innolab.analysis.judgement import Judged
-from innolab.analysis.rankings import Spread
+from innolab.analysis import stats
 from innolab.base.errors import InputError
-from innolab.loads import outputs
-from innolab.record import about as describing
-from innolab.record import table as tables
-from innolab.record.about import About
-from innolab.report import folders, index, judged, judged_page, manifest, render, signatures, verify
+from innolab.report import folders, index, manifest, render
+from innolab.tables import description as describing
+from innolab.tables import judged, judged_page, load_outputs, rankings, spreads
+from innolab.tables import table as tables
+from innolab.tables.description import About
+from innolab.tables.judging import Judged
+from innolab.tables.rankings import Spread
+from innolab.verify import signatures, verify
 
 _DATA = ROOT / "data" / "judged"
 _SWEEP = _DATA / "percona-buffer-pool-2026.csv"
@@ -467,12 +468,12 @@ def test_a_spread_that_is_none_is_a_fault(place: Path, change: dict[str, object]
 
 def test_a_release_keeps_its_name(place: Path) -> None:
     path = _written(place, "a.csv", "release,tps (1/s)\n8.0,10\n8.4,11\n9,12\n")
-    found = tables.read(path, About(factors={"release": None}), outputs.metrics)
+    found = tables.read(path, About(factors={"release": None}), load_outputs.metrics)
     assert list(map(str, found.factors["release"])) == ["8.0", "8.4", "9"]
 
 
 def test_a_table_is_the_same_when_it_is_read_again(place: Path) -> None:
-    first = tables.read(_written(place, "a.csv", _TABLE), About(), outputs.metrics)
+    first = tables.read(_written(place, "a.csv", _TABLE), About(), load_outputs.metrics)
     again = tables.read(_written(place, "b.csv", first.as_csv()), first.about, None)
     assert again.about == first.about
     assert again.arms == first.arms
@@ -538,7 +539,7 @@ def test_metrics_are_read_out_of_outputs_which_are_not_copied(place: Path) -> No
 
 
 def test_outputs_of_sysbench_need_no_histogram() -> None:
-    found = outputs.metrics(_SYSBENCH.format(transactions=10000))
+    found = load_outputs.metrics(_SYSBENCH.format(transactions=10000))
     assert found == {"tps": (100.0, "transactions/s"), "qps": (2000.0, "queries/s")}
 
 
@@ -546,7 +547,7 @@ def test_versions_that_look_like_numbers_are_not_taken_for_one() -> None:
     cells = "version,users,tps (1/s)\n8.1,8,5\n8.10,8,6\n8.1,16,7\n8.10,16,8\n"
     with tempfile.TemporaryDirectory() as folder:
         path = _written(Path(folder), "t.csv", cells)
-        found = tables.read(path, About(ranked="version"), outputs.metrics)
+        found = tables.read(path, About(ranked="version"), load_outputs.metrics)
     assert found.factors == {"version": ["8.1", "8.10"], "users": [8, 16]}
 
 

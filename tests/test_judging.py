@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from conftest import made_run, plan_of
 
-from innolab.analysis import sequential
+from innolab.analysis import group_sequential
 from innolab.analysis.verdicts import Verdict
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
@@ -48,7 +48,7 @@ def test_a_claim_that_is_decided_stays_so_with_its_first_interval(study: Study, 
 def test_an_open_claim_is_judged_again_at_the_level_of_each_look(study: Study, plan: Plan) -> None:
     found = _verdict(study, plan, 8, lambda block: [0.7, 1.6][block % 2])
     assert (found.verdict, found.n, found.looks) == ("inconclusive", 8, 6)
-    assert found.level == sequential.level_at(8, *_LOOKS)
+    assert found.level == group_sequential.level_at(8, *_LOOKS)
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

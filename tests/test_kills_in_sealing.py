@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, reference
 
-from innolab.report import folders, sealing, verify
+from innolab.report import folders, sealing
+from innolab.verify import verify
 
 _SEAL = """
 import sys

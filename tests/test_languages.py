@@ -19,7 +19,7 @@ from innolab import studies
 from innolab.base import language
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
-from innolab.report import folders, lettering, recompute, render, shown
+from innolab.report import display, figure_text, folders, recompute, render
 
 OTHERS = [name for name, font in language.FONTS.items() if font is not None]
 HANGUL = re.compile("[가-힣]")
@@ -115,7 +115,7 @@ def test_a_text_is_found_by_its_english_and_filled_with_values() -> None:
 
 
 def test_tables_have_their_headings_and_words_translated_and_their_numbers_kept() -> None:
-    table = shown.Table([{"device": "host", "rows": "12,346", "seconds": 1.25, "judged": "yes"}])
+    table = display.Table([{"device": "host", "rows": "12,346", "seconds": 1.25, "judged": "yes"}])
     english = table._repr_html_()
     with language.speaking("ko"):
         korean = table._repr_html_()
@@ -230,7 +230,7 @@ def test_a_report_in_another_language_verifies(korean: Path, innolab: Innolab) -
 
 
 def test_without_its_font_a_language_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(lettering._FILES, "NanumGothic", ("no_such_package", "none.ttf"))
+    monkeypatch.setitem(figure_text._FILES, "NanumGothic", ("no_such_package", "none.ttf"))
     monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
     with language.speaking("ko"), pytest.raises(InnolabError, match="run make setup"):
-        lettering.use_font()
+        figure_text.use_font()

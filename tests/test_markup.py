@@ -30,30 +30,17 @@ from innolab.analysis.claims import Claim
 from innolab.analysis.verdicts import Verdict
 from innolab.base import parsing
 from innolab.base.errors import InnolabError, InputError
-from innolab.record.about import About
+from innolab.compare import compare, compare_page, meta, meta_page
 from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
-from innolab.record.texts import all_plain, plain
-from innolab.report import (
-    compare,
-    compare_page,
-    figures,
-    folders,
-    index,
-    judged,
-    manifest,
-    markup,
-    pages,
-    pool,
-    pool_page,
-    recompute,
-    render,
-    size_page,
-    svg,
-)
+from innolab.record.text_types import all_plain, plain
+from innolab.report import figures, folders, index, manifest, markup, pages, recompute, render, svg
+from innolab.report.display import Alert, Table, Verdicts
 from innolab.report.prose import code, from_markdown, in_markdown, prose
-from innolab.report.shown import Alert, Table, Verdicts
+from innolab.sizing import size_page
+from innolab.tables import judged
+from innolab.tables.description import About
 
 _LENGTH = 60
 _HARMLESS = "x" * _LENGTH
@@ -381,7 +368,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator["_Written"]:
         patched.setenv("INNOLAB_REPORTS", str(place))
         first, second = _two(place)
         compare_page.write(compare.compare(first, second))
-        pool_page.write(pool.pool([first, second]))
+        meta_page.write(meta.pool([first, second]))
         judged.judge(*_table(place, "a_b"), name="theirs", prove=lambda _: None)
         index.write()
         at = [size_page.Place(2**20 * n, 1.0 / n, 0.5 / n, 2.0 / n, n == 1) for n in (1, 2, 3)]

@@ -22,9 +22,9 @@ from innolab.base.errors import InnolabError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
+from innolab.measure import prepare
 from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
-from innolab.run import plan
 from innolab.storage import emulated, fio, profiles
 from innolab.studies.more_memory.study import TIMED
 from innolab.studies.study import Arm
@@ -328,6 +328,6 @@ def test_a_disk_that_cannot_be_made_is_explained_in_words(folder: Path) -> None:
 def test_devices_that_need_root_are_left_out_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulated, "why_impossible", lambda: "no root")
     study: Any = SimpleNamespace(devices=STUDY.devices, arrays=STUDY.arrays)
-    parameters, missing = plan._usable_devices(study, STUDY.check({}))
+    parameters, missing = prepare._usable_devices(study, STUDY.check({}))
     assert parameters.model_dump()["devices"] == ["host"]
     assert set(missing.values()) == {"no root"}

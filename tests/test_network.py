@@ -12,8 +12,8 @@ import pytest
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import network
-from innolab.hosts.haproxy import Proxy
 from innolab.hosts.network import Link, Network, Node
+from innolab.studies.replication.haproxy import Proxy
 
 pytestmark = [
     pytest.mark.alone,

@@ -30,7 +30,7 @@ import itertools, json, sys, time
 from innolab.base.errors import InnolabError
 from innolab.hosts.network import Link, Network
 from innolab.run import nodes
-from innolab.run.equip import equip
+from innolab.measure.installing import equip
 with nodes.connected(sys.argv[1]) as hosts:
     equip(hosts, [], lambda said: None)
     try:
@@ -64,7 +64,7 @@ from innolab.base.clock import Clock
 from innolab.hosts import machine
 from innolab.record.plan import Silent
 from innolab.run import plan
-from innolab.run.session import opened
+from innolab.measure.session import opened
 study = studies.find("replication")
 asked = study.check({"scale": "smoke", "effort": "quick", "builds": ["mysql-9.7"],
                      "devices": ["host"], "nodes": sys.argv[1]})

@@ -15,7 +15,7 @@ from papermill.exceptions import PapermillExecutionError
 
 from innolab import notebook, studies
 from innolab.base.errors import InnolabError, InputError
-from innolab.jupyter import opening
+from innolab.measure import opening
 from innolab.notebook import Book
 from innolab.record.plan import Plan
 from innolab.report import folders

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 
 from innolab import studies
 from innolab.record.plan import Plan
-from innolab.report import index, lead, markup, render
+from innolab.report import first_screen, index, markup, render
 
 _MEASURED = sorted(path.parent.parent.name for path in (ROOT / "reports").glob("*/*/manifest.json"))
 _STUDIES = list(dict.fromkeys(_MEASURED))
@@ -130,7 +130,7 @@ def test_the_first_screen_has_question_answer_and_main_figure(
     page = report.shown(size)
     _assert_first_screen(page, size)
     verdicts = render.read_verdicts(report.path.parent)
-    for server, of in lead.counts(verdicts):
+    for server, of in first_screen.counts(verdicts):
         line = page.locator(".lead .counts li", has_text=server).inner_text()
         for verdict, n in of:
             assert f"{n} {verdict.replace('-', ' ')}" in line
@@ -456,7 +456,7 @@ def test_axe_finds_nothing_on_a_judged_table(
 def test_a_notebook_begins_with_a_title_and_a_question(name: str) -> None:
     study = studies.find(name)
     notebook = nbformat.read(study.papers.notebook, 4)
-    first, rest = lead.lifted(notebook, "no title", "no question", [])
+    first, rest = first_screen.lifted(notebook, "no title", "no question", [])
     assert first.title == study.title
     assert first.question.endswith("?")
     assert not rest.cells[0].source.startswith(("#", "**"))
@@ -477,7 +477,9 @@ def _shows(**data: str) -> Any:
 
 def test_a_notebook_of_another_form_is_shown_as_it_is() -> None:
     words = nbformat.v4.new_markdown_cell("A study of ours.")
-    first, rest = lead.lifted(_notebook(words, _shows(prose="All is well.")), "Title", "Why?", [])
+    first, rest = first_screen.lifted(
+        _notebook(words, _shows(prose="All is well.")), "Title", "Why?", []
+    )
     assert (first.title, first.question, first.answer, first.figure) == ("Title", "Why?", "", "")
     assert rest.cells[0].source == "A study of ours."
 
@@ -492,7 +494,7 @@ def test_an_answer_is_begun_and_its_place_is_marked() -> None:
         _shows(html='<figure id="first"><svg></svg></figure>'),
         _shows(html='<figure id="second"><svg></svg></figure>'),
     )
-    first, rest = lead.lifted(notebook, "Title", "Why?", [])
+    first, rest = first_screen.lifted(notebook, "Title", "Why?", [])
     assert first.answer == f"On **a**:\n\n{long}"
     assert 'id="first"' in first.figure
     marks = [
@@ -509,7 +511,7 @@ def test_hypotheses_are_not_counted_as_published_claims() -> None:
             ("hypothesis", "reproduced"),
         ]
     ]  # fmt: skip
-    assert lead.counts(verdicts) == [("s", [("contradicted", 1), ("not-run", 2)])]
+    assert first_screen.counts(verdicts) == [("s", [("contradicted", 1), ("not-run", 2)])]
 
 
 def test_small_letters_keep_a_figure_wide() -> None:

@@ -15,7 +15,7 @@ from innolab import open_study
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.report import folders
-from innolab.studies import cells
+from innolab.studies import notebook_parameters
 
 STUDY = "replication"
 NOTEBOOK = ROOT / "notebooks" / f"{STUDY}.ipynb"
@@ -105,12 +105,21 @@ _DEFAULTS = 'scale = "quick"\nseed = 1\nbuilds = ["a"]'
 
 def test_a_name_that_is_misspelt_in_the_notebooks_own_cell_is_found() -> None:
     names = _globals(_DEFAULTS + "\nsede = 2", "import json")
-    assert cells.given(names, _KNOWN) == {"scale": "quick", "seed": 1, "builds": ["a"], "sede": 2}
+    assert notebook_parameters.given(names, _KNOWN) == {
+        "scale": "quick",
+        "seed": 1,
+        "builds": ["a"],
+        "sede": 2,
+    }
 
 
 def test_once_corrected_it_is_forgotten() -> None:
     names = _globals(_DEFAULTS + "\nsede = 2", _DEFAULTS + "\nseed = 2")
-    assert cells.given(names, _KNOWN) == {"scale": "quick", "seed": 2, "builds": ["a"]}
+    assert notebook_parameters.given(names, _KNOWN) == {
+        "scale": "quick",
+        "seed": 2,
+        "builds": ["a"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,13 +129,13 @@ def test_once_corrected_it_is_forgotten() -> None:
 def test_variables_of_a_reader_are_no_parameters(own: str) -> None:
     names = {**_globals(_DEFAULTS), "n": 3, "title": "mine", "limits": {"a": 1}}
     names["In"] = ["", own, _DEFAULTS, own]
-    assert set(cells.given(names, _KNOWN)) == set(_KNOWN)
+    assert set(notebook_parameters.given(names, _KNOWN)) == set(_KNOWN)
 
 
 def test_what_papermill_adds_counts_with_the_defaults_before_it() -> None:
     names = _globals(_DEFAULTS, "# Parameters\nseed = 2\nother = float('nan')\n")
-    assert set(cells.given(names, _KNOWN)) == {*_KNOWN, "other"}
-    assert cells.given(names, _KNOWN)["seed"] == 2
+    assert set(notebook_parameters.given(names, _KNOWN)) == {*_KNOWN, "other"}
+    assert notebook_parameters.given(names, _KNOWN)["seed"] == 2
 
 
 def test_parameters_alone_are_taken_as_they_are() -> None:

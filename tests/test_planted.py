@@ -11,9 +11,9 @@ import pytest
 from conftest import made_conditions, made_usage
 
 from innolab.analysis import checks
+from innolab.bench.usage import Meter
 from innolab.hosts import observe, pagecache
 from innolab.hosts.local import HERE
-from innolab.loads.usage import Meter
 from innolab.storage.profiles import PAGE_BYTES
 
 # Has 40 % of a processor, however many want it.

@@ -24,16 +24,16 @@ from test_planted import AT_40_PERCENT
 from innolab import studies
 from innolab.analysis import controls
 from innolab.base.clock import Clock
+from innolab.bench import sysbench
+from innolab.bench.sysbench import Load, Workload
 from innolab.hosts import machine, pagecache
-from innolab.hosts.memory import Memory
-from innolab.loads import sysbench
-from innolab.loads.sysbench import Load, Workload
+from innolab.hosts.held_memory import Memory
+from innolab.measure import measure, prepare
+from innolab.measure.session import Session
 from innolab.mysql.server import Server
 from innolab.record.plan import Silent
 from innolab.record.run import Run
-from innolab.run import measure, plan
-from innolab.run.session import Session
-from innolab.studies import judging, ordering
+from innolab.studies import judging, trial_order
 from innolab.studies.study import Study, Trial
 
 pytestmark = [
@@ -66,7 +66,7 @@ def _bench(name: str, report: Path, **parameters: Any) -> Iterator[_Bench]:
     study = studies.find(name)
     asked = study.check({"scale": "smoke", **parameters})
     with machine.measuring_alone():
-        chosen = plan.prepare(study, asked)
+        chosen = prepare.prepare(study, asked)
         session = Session(study, asked, chosen, report, Silent(), Clock())
         try:
             session.prepare_datasets()
@@ -229,7 +229,7 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
 
     From 70 % of them, which a busy hypervisor always gives: of more nothing would be taken.
     """
-    monkeypatch.setattr(ordering, "orders", lambda arms, *_: itertools.repeat(arms))
+    monkeypatch.setattr(trial_order, "orders", lambda arms, *_: itertools.repeat(arms))
     study: Study = studies.find("more-memory")
     blocks, cpus = 6, 0.7 * (os.cpu_count() or 1)
     asked = study.check(
@@ -237,7 +237,7 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
          "devices": ["raid10-8x15k", "fusionio-320"]}
     )  # fmt: skip
     with machine.measuring_alone(), _quota() as allow:
-        chosen = plan.prepare(study, asked)
+        chosen = prepare.prepare(study, asked)
         chosen.write(folder)
         allow(cpus)
 

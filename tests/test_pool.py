@@ -15,15 +15,16 @@ import pytest
 from conftest import Innolab, reference
 
 from innolab import studies
-from innolab.analysis import pooled as pooling
+from innolab.analysis import claims_together as pooling
 from innolab.analysis import stats
 from innolab.analysis.claims import Quantity
 from innolab.base.errors import InputError
+from innolab.compare import forest_plot, meta, meta_page
+from innolab.compare.meta import Pool
 from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
-from innolab.report import folders, forests, index, manifest, pool, pool_page
-from innolab.report.pool import Pool
+from innolab.report import folders, index, manifest
 
 _STUDY, _SERVER, _CLAIM = "multi-buffer-pool", "mysql-9.7", "F2-warm-8v128M"
 # What an arm of the claim takes longer on each host, as a logarithm.
@@ -105,7 +106,7 @@ def _on_kernel(kernel: str) -> Callable[[Body], None]:
 
 @pytest.fixture(scope="module")
 def found(hosts: list[Path]) -> Pool:
-    return pool.pool(hosts)
+    return meta.pool(hosts)
 
 
 @pytest.fixture
@@ -120,7 +121,7 @@ def _row(found: Pool, claim: str = _CLAIM, server: str = _SERVER) -> pooling.Poo
 
 def _refused(*reports: Path) -> str:
     with pytest.raises(InputError) as refusal:
-        pool.pool(reports)
+        meta.pool(reports)
     said = str(refusal.value)
     assert "\n" not in said
     assert 40 < len(said) < 900, said
@@ -176,7 +177,7 @@ def test_a_withheld_estimate_is_shown_and_not_pooled(hosts: list[Path], tmp_path
                 verdict.update(verdict="withheld", reason="the machine drifted")
 
     _change(withheld, "verdicts.json", withhold)
-    with_, without = (_row(pool.pool(of)) for of in ([*hosts, withheld], hosts))
+    with_, without = (_row(meta.pool(of)) for of in ([*hosts, withheld], hosts))
     assert with_.pooled == without.pooled
     last = with_.parts[-1]
     assert last.interval
@@ -240,7 +241,7 @@ def test_a_claim_that_one_report_lacks_is_said(hosts: list[Path], tmp_path: Path
         verdicts[:] = [verdict for verdict in verdicts if verdict["server"] != _SERVER]
 
     _change(other, "verdicts.json", one_build)
-    row = _row(pool.pool([*hosts, other]))
+    row = _row(meta.pool([*hosts, other]))
     assert row.parts[-1].outcome == pooling.NONE
     assert row.parts[-1].why_not == "the report has no such claim or server"
     assert row.pooled
@@ -248,7 +249,7 @@ def test_a_claim_that_one_report_lacks_is_said(hosts: list[Path], tmp_path: Path
 
 
 def test_two_reports_predict_nothing_and_say_why(two: tuple[Path, Path]) -> None:
-    found = pool.pool(two)
+    found = meta.pool(two)
     row = _row(found)
     assert row.pooled
     assert row.pooled.predicted is None
@@ -278,7 +279,7 @@ def test_efforts_may_differ(two: tuple[Path, Path]) -> None:
     for file in ("plan.json", "manifest.json"):
         _change(two[1], file, smoke)
     assert Plan.read(two[0]).spec_sha256 != Plan.read(two[1]).spec_sha256
-    found = pool.pool(two)
+    found = meta.pool(two)
     [effort] = [one for one in found.differences if one.name == "effort"]
     assert effort.values[1] == "smoke"
 
@@ -334,7 +335,7 @@ def test_one_report_alone_is_refused(two: tuple[Path, Path]) -> None:
 
 
 def test_runs_that_would_count_twice_are_refused(two: tuple[Path, Path], tmp_path: Path) -> None:
-    runs = len(pool.pool(two).members[0].runs.runs)
+    runs = len(meta.pool(two).members[0].runs.runs)
     assert f"have {runs} runs in common" in _refused(two[0], two[0])
     # Rendered again: another version, verdicts and time, but the same runs.
     again = shutil.copytree(two[0], tmp_path / _STUDY / "2026-03-01-1")
@@ -374,7 +375,7 @@ def test_a_report_with_a_link_is_refused(two: tuple[Path, Path]) -> None:
 
 def test_people_who_measure_on_one_day_keep_their_names(tmp_path: Path) -> None:
     places = [tmp_path / person for person in ("ada", "bob")]
-    found = pool.pool([_copy(place, "2026-02-01-1", day) for day, place in enumerate(places, 1)])
+    found = meta.pool([_copy(place, "2026-02-01-1", day) for day, place in enumerate(places, 1)])
     assert [member.name for member in found.members] == ["2026-02-01-1 (1)", "2026-02-01-1 (2)"]
 
 
@@ -382,7 +383,7 @@ def test_people_who_measure_on_one_day_keep_their_names(tmp_path: Path) -> None:
 def page(hosts: list[Path], found: Pool) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
-        yield pool_page.write(found)
+        yield meta_page.write(found)
 
 
 def _words(page: str) -> str:
@@ -397,7 +398,7 @@ def test_a_page_begins_with_what_all_say(found: Pool, page: Path, hosts: list[Pa
     assert found.can_say in top
     row = _row(found)
     assert row.pooled
-    assert f"{_CLAIM} {_SERVER} {pool.interval_text(row.pooled.interval)} {row.outcome}" in _words(
+    assert f"{_CLAIM} {_SERVER} {meta.interval_text(row.pooled.interval)} {row.outcome}" in _words(
         text
     )
     for report in hosts:
@@ -415,7 +416,7 @@ def test_a_page_has_a_forest_for_each_claim_with_its_values(found: Pool, page: P
     assert row.pooled.predicted
     assert len(of) == 7
     for name, wanted in (
-        (forests.POOLED, row.pooled.interval), (forests.FURTHER, row.pooled.predicted),
+        (forest_plot.POOLED, row.pooled.interval), (forest_plot.FURTHER, row.pooled.predicted),
         (found.members[1].name, row.parts[1].interval),
     ):  # fmt: skip
         assert wanted
@@ -438,8 +439,8 @@ def test_the_same_reports_in_any_order_have_one_page(
     hosts: list[Path], page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
-    assert pool_page.place(pool.pool(hosts[::-1])) == page.parent
-    assert pool_page.place(pool.pool(hosts[1:])) != page.parent
+    assert meta_page.place(meta.pool(hosts[::-1])) == page.parent
+    assert meta_page.place(meta.pool(hosts[1:])) != page.parent
 
 
 def test_the_list_of_reports_links_to_it(
@@ -453,9 +454,9 @@ def test_the_list_of_reports_links_to_it(
 
 
 def test_a_wide_interval_does_not_push_the_reports_together(two: tuple[Path, Path]) -> None:
-    row = _row(pool.pool(two))
+    row = _row(meta.pool(two))
     assert row.pooled
-    low, high = forests.shown_range(row)
+    low, high = forest_plot.shown_range(row)
     own = [part.interval for part in row.parts if part.interval]
     assert low < min(of.low for of in own)
     assert high > max(of.high for of in own)
@@ -465,7 +466,7 @@ def test_a_wide_interval_does_not_push_the_reports_together(two: tuple[Path, Pat
 
 
 def test_the_text_has_a_line_for_each_claim(found: Pool) -> None:
-    said = pool.lines(found)
+    said = meta.lines(found)
     [line] = [line for line in said if line.startswith(f"{_CLAIM} on {_SERVER}:")]
     assert "by 5 reports" in line
     assert "on a host like these" in line

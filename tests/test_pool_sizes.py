@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from midpoint import midpoint_events
 
-from innolab.analysis import buffer_pool, buying, pool_sizes, queueing
-from innolab.analysis.buffer_pool import Law
-from innolab.analysis.pace import Pace
-from innolab.analysis.pool_sizes import List, Point
+from innolab.analysis import buying, queueing
 from innolab.analysis.stats import Interval
+from innolab.sizing import lru_model, pool_sizes
+from innolab.sizing.lru_model import Law
+from innolab.sizing.pool_sizes import List, Point
+from innolab.sizing.throughput_model import Pace
 
 PAGES, ACCESSES, WARM_UP = 3000, 240_000, 90_000
 # How many accesses pass before a hit counts, and how many a simulated second has.
@@ -67,44 +68,44 @@ LIST = List(PAGES, old_blocks_s=BLOCKED / PER_S)
 @pytest.mark.parametrize("x_ratio", [0.25, 0.5, 0.8])
 def test_the_list_agrees_with_a_simulated_one(workload: str, x_ratio: float) -> None:
     misses, promoted = _simulated(workload, x_ratio)
-    found = buffer_pool.steady(_law(workload), x_ratio, blocked=BLOCKED / PAGES)
+    found = lru_model.steady(_law(workload), x_ratio, blocked=BLOCKED / PAGES)
     assert found.misses == pytest.approx(misses, rel=0.04)
     assert found.promoted == pytest.approx(promoted, rel=0.1)
 
 
 def test_time_in_which_no_hit_counts_is_the_same_in_misses() -> None:
-    law = buffer_pool.zipf(0.8, 10_000)
-    by_time = buffer_pool.steady(law, 0.4, blocked=0.02)
-    by_misses = buffer_pool.steady(law, 0.4, blocked_misses=0.02 * by_time.misses)
+    law = lru_model.zipf(0.8, 10_000)
+    by_time = lru_model.steady(law, 0.4, blocked=0.02)
+    by_misses = lru_model.steady(law, 0.4, blocked_misses=0.02 * by_time.misses)
     assert by_misses.misses == pytest.approx(by_time.misses, rel=1e-4)
     assert by_misses.promoted == pytest.approx(by_time.promoted, rel=1e-4)
 
 
 def test_a_list_that_never_promotes_has_no_steady_state() -> None:
     with pytest.raises(ValueError, match="no steady state"):
-        buffer_pool.steady(buffer_pool.zipf(0.8, 10_000), 0.3, blocked=100.0)
+        lru_model.steady(lru_model.zipf(0.8, 10_000), 0.3, blocked=100.0)
     with pytest.raises(ValueError, match="cannot be"):
-        buffer_pool.steady(buffer_pool.uniform(), 0.0)
+        lru_model.steady(lru_model.uniform(), 0.0)
 
 
 @pytest.mark.parametrize(
     "law",
     [
-        buffer_pool.zipf(0.6, 10_000),
-        buffer_pool.zipf(1.0, 10_000),
-        buffer_pool.zipf(1.4, 10_000),
-        buffer_pool.lognormal(2.0),
-        buffer_pool.gamma(2.0),
-        buffer_pool.hot_set(0.1),
+        lru_model.zipf(0.6, 10_000),
+        lru_model.zipf(1.0, 10_000),
+        lru_model.zipf(1.4, 10_000),
+        lru_model.lognormal(2.0),
+        lru_model.gamma(2.0),
+        lru_model.hot_set(0.1),
     ],
 )
 def test_laws_are_laws_and_misses_fall_with_the_pool(law: Law) -> None:
     assert law.pages.sum() == pytest.approx(1)
     assert (law.pages * law.rates).sum() == pytest.approx(1)
     assert law.rates.min() > 0
-    misses = [buffer_pool.steady(law, x).misses for x in (0.1, 0.3, 0.5, 0.7, 0.9, 0.98)]
+    misses = [lru_model.steady(law, x).misses for x in (0.1, 0.3, 0.5, 0.7, 0.9, 0.98)]
     assert misses == sorted(misses, reverse=True)
-    assert buffer_pool.steady(law, 1.0).misses == 0
+    assert lru_model.steady(law, 1.0).misses == 0
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from innolab.hosts import probe
+from innolab.hosts.held_memory import CHUNK_BYTES, Memory
 from innolab.hosts.local import HERE
-from innolab.hosts.memory import CHUNK_BYTES, Memory
 
 _SPIN = "while True: pass"
 

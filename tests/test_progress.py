@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from innolab.run import progress
-from innolab.run.progress import Shown
+from innolab.measure import progress
+from innolab.measure.progress import Shown
 
 
 class _Handle:

@@ -12,19 +12,19 @@ import pytest
 
 from innolab.analysis import acknowledged
 from innolab.base.errors import InnolabError
-from innolab.hosts import haproxy, machine, network
-from innolab.hosts.haproxy import Proxy
+from innolab.hosts import machine, network
 from innolab.hosts.local import HERE
 from innolab.hosts.network import VIRTUAL, Link, Network
-from innolab.loads import split, witness
-from innolab.loads.heartbeat import Heartbeat, prepare
-from innolab.loads.split import Split
-from innolab.loads.witness import Witness
-from innolab.mysql import builds, failover, flushing, replication, server
+from innolab.mysql import builds, replication, server
 from innolab.mysql.builds import Build
-from innolab.mysql.failover import Failover, MovedBy
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.topology import Shape, Topology, star
+from innolab.studies.replication import dirty_pages, failover, haproxy, split_load, witness
+from innolab.studies.replication.failover import Failover, MovedBy
+from innolab.studies.replication.haproxy import Proxy
+from innolab.studies.replication.heartbeat import Heartbeat, prepare
+from innolab.studies.replication.split_load import Split
+from innolab.studies.replication.witness import Witness
 
 pytestmark = [
     pytest.mark.alone,
@@ -117,13 +117,13 @@ def test_a_server_writes_its_dirty_pages_when_told_and_keeps_its_setting(
 
     source.query("CREATE DATABASE shop")
     fill("one")
-    assert flushing.dirty_pages(source) > 100
-    flushing.flush(source, 20)
-    assert flushing.dirty_pages(source) <= 50
+    assert dirty_pages.dirty_pages(source) > 100
+    dirty_pages.flush(source, 20)
+    assert dirty_pages.dirty_pages(source) <= 50
     assert source.query(limit) == usual
     fill("two")
     with pytest.raises(InnolabError, match="did not write its dirty pages within 0 s"):
-        flushing.flush(source, 0)
+        dirty_pages.flush(source, 0)
     assert source.query(limit) == usual
 
 
@@ -319,7 +319,7 @@ def test_a_proxy_spreads_reads_over_replicas_and_sends_writes_to_the_source(
         rows = ", ".join(f"({number}, 0, 0)" for number in range(1, 101))
         raised.source.query(f"INSERT INTO innolab.sbtest1 VALUES {rows}")
         for server in raised.servers.values():
-            replication.admit(server, split.USER, "SELECT, UPDATE")
+            replication.admit(server, split_load.USER, "SELECT, UPDATE")
         assert raised.wait_until_equal(20) == []
         clients, at = made.nodes["clients"], {n: made.nodes[n].address for n in raised.servers}
         before = {name: one.status() for name, one in raised.servers.items()}
@@ -327,7 +327,7 @@ def test_a_proxy_spreads_reads_over_replicas_and_sends_writes_to_the_source(
                    folder / "haproxy") as proxy:  # fmt: skip
             with pytest.raises(OSError, match="refused"):
                 socket.create_connection((haproxy.ADDRESS, haproxy.READS), timeout=1)
-            done = split.run_through(proxy, raised.source, 2, Split(100, 8, 0.25, 1), 3)
+            done = split_load.run_through(proxy, raised.source, 2, Split(100, 8, 0.25, 1), 3)
             carried = proxy.carried()
         assert clients.run(["ss", "-Hltn"]).stdout == "", "nothing listens any more"
         after = {name: one.status() for name, one in raised.servers.items()}

@@ -19,21 +19,21 @@ from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from left_behind import left
 
 from innolab import studies
-from innolab.analysis import findings
+from innolab.analysis import outcomes
 from innolab.analysis.bounds import Record
-from innolab.analysis.scaling import fitted
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, network
-from innolab.loads import replicated
-from innolab.mysql import failover, replication
+from innolab.measure import prepare
+from innolab.measure.session import Session
+from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.mysql.topology import star
 from innolab.record.plan import Silent
 from innolab.record.runs import RunSet
-from innolab.run import plan
-from innolab.run.session import Session
 from innolab.storage import emulated
+from innolab.studies.replication import failover, replicated_windows
+from innolab.studies.replication.scaling import fitted
 from innolab.studies.replication.study import cases
 from innolab.studies.study import Trial
 
@@ -77,7 +77,7 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
         for block, number in enumerate(lost)
     ]
     assert claim.holds is not None
-    judged = findings.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.units, 0.95)
+    judged = outcomes.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.units, 0.95)
     assert judged is not None and judged.outcome == outcome
 
 
@@ -107,7 +107,7 @@ def test_rates_and_lags_follow_from_the_record() -> None:
         run: Any = SimpleNamespace(conditions={"loads": [load, load], "beats": [row]})
         bounds = {
             one.metric: (one.low + one.high) / 2
-            for one in replicated.evidence(Record(run, None, ()))
+            for one in replicated_windows.evidence(Record(run, None, ()))
             if one.low > -math.inf
         }
         assert bounds == pytest.approx(expected, rel=1e-3)
@@ -211,7 +211,7 @@ def test_arms_of_the_reference_alone_are_measured_and_valid(
 ) -> None:
     asked = STUDY.check({"scale": "smoke", "effort": "reference", "builds": ["mysql-5.6.24"]})
     with machine.measuring_alone():
-        chosen = replace(plan.prepare(STUDY, asked), twins=[])
+        chosen = replace(prepare.prepare(STUDY, asked), twins=[])
         [arm] = [vars(one) for one in STUDY.arms_of(chosen, "mysql-5.6.24")
                  if levels.items() <= vars(one).items()]  # fmt: skip
         chosen = replace(chosen, arms=[arm])

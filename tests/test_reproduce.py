@@ -22,18 +22,19 @@ from innolab.analysis.verdicts import Verdict
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
+from innolab.measure import prepare as planning
+from innolab.measure import reproduction, resources
+from innolab.measure.estimate import Earlier
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run, trial_key
 from innolab.record.runlog import RunLog, SessionStart
 from innolab.record.runs import RunSet
-from innolab.report import manifest, reproductions, shown
-from innolab.run import plan as planning
-from innolab.run import reproduction, resources
-from innolab.run.expected import Earlier
+from innolab.report import display, manifest
 from innolab.storage import emulated
 from innolab.studies import judging, schedule
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study
+from innolab.verify import reproductions
 
 PACKAGE = ROOT / "tests" / "other_package"
 _REPORTS = sorted(path.parent for path in (ROOT / "reports").glob("*/*/manifest.json"))
@@ -487,7 +488,7 @@ def test_what_processes_and_files_take_is_seen(tmp_path: Path) -> None:
 
 
 def test_a_page_has_the_command_of_each_claim_that_ran() -> None:
-    page = shown.Verdicts(
+    page = display.Verdicts(
         [_verdict("reproduced"), _verdict("not-run", claim="D", estimate=None, low=None, high=None)]
     )._repr_html_()
     assert "<code>innolab reproduce C</code>" in page
@@ -599,9 +600,9 @@ from innolab import studies
 from innolab.base.clock import Clock
 from innolab.hosts import machine
 from innolab.report import folders, manifest, render, sealing
-from innolab.run.measure import measure
-from innolab.run.plan import prepare
-from innolab.run.progress import Shown
+from innolab.measure.measure import measure
+from innolab.measure.prepare import prepare
+from innolab.measure.progress import Shown
 
 study, clock = studies.find("scan-or-range"), Clock()
 plan = prepare(study, study.check({"scale": "smoke", "builds": ["mysql-9.7"]}))

@@ -20,10 +20,9 @@ from mysql.connector import Error
 from mysql.connector.errors import ReadTimeoutError
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.mysql import guard, resizing
-from innolab.mysql.target import Target, is_answer
-from innolab.mysql.visit import _COUNTERS, Visit
-from innolab.run import ladder
+from innolab.sizing import ladder, resizing, watchdog
+from innolab.sizing.server_status import _COUNTERS, Visit
+from innolab.sizing.target import Target, is_answer
 
 MIB = 2**20
 NOW, OTHER = 512 * MIB, 640 * MIB
@@ -438,7 +437,7 @@ def test_a_guard_hears_what_became_of_the_other(
     os.write(writes, written)
     if not is_open:
         os.close(writes)
-    assert guard.last_word(reads, 0.2) == word
+    assert watchdog.last_word(reads, 0.2) == word
     os.close(reads)
     if is_open:
         os.close(writes)
@@ -446,7 +445,7 @@ def test_a_guard_hears_what_became_of_the_other(
 
 def test_a_guard_that_is_asked_nothing_ends_in_silence() -> None:
     """The other died before it asked; and a module in the folder of the caller is not ours."""
-    words = [sys.executable, "-P", "-m", "innolab.mysql.guard"]
+    words = [sys.executable, "-P", "-m", "innolab.sizing.watchdog"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import error_rates
-from innolab.analysis.sequential import level_at
+from innolab.analysis.group_sequential import level_at
 
 
 @pytest.mark.parametrize("first, last", [(2, 2), (3, 10), (3, 12), (5, 30)])

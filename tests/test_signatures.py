@@ -11,7 +11,8 @@ import pytest
 from conftest import todays
 
 from innolab.base.errors import InputError
-from innolab.report import folders, manifest, signatures
+from innolab.report import folders, manifest
+from innolab.verify import signatures
 
 ROOT = Path(__file__).parent.parent
 ALICE, BOB = "alice@example.org", "bob@example.org"

@@ -15,17 +15,17 @@ import pytest
 from conftest import BIN, Innolab
 
 from innolab.base.errors import InnolabError
+from innolab.bench import oltp, sysbench
+from innolab.bench.sysbench import Workload
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
-from innolab.loads import oltp, sysbench
-from innolab.loads.sysbench import Workload
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Dataset
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server, ServerError
-from innolab.mysql.target import Target
-from innolab.mysql.visit import Visit
+from innolab.sizing.server_status import Visit
+from innolab.sizing.target import Target
 
 pytestmark = pytest.mark.integration
 
@@ -310,7 +310,7 @@ def _hanging(server: Server) -> Iterator[None]:
 
 def _guards(parent: int) -> list[int]:
     """Return the processes that watch over an innolab; other sessions have their own."""
-    words = ["pgrep", "--parent", str(parent), "--full", "innolab.mysql.guard"]
+    words = ["pgrep", "--parent", str(parent), "--full", "innolab.sizing.watchdog"]
     return [int(pid) for pid in subprocess.run(words, stdout=subprocess.PIPE).stdout.split()]
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from innolab.analysis.pace import Pace
-from innolab.analysis.pool_sizes import Curve, List, Point
 from innolab.analysis.stats import Interval
 from innolab.base.errors import InnolabError
-from innolab.cli import size, size_document
-from innolab.mysql.visit import Facts
-from innolab.report import size_page
-from innolab.report.size_page import Place
-from innolab.run.own_server import Row, Sized
+from innolab.cli import size
+from innolab.sizing import size_document, size_page
+from innolab.sizing.advice import Row, Sized
+from innolab.sizing.pool_sizes import Curve, List, Point
+from innolab.sizing.server_status import Facts
+from innolab.sizing.size_page import Place
+from innolab.sizing.throughput_model import Pace
 from innolab.storage.profiles import profiles
 
 GB, MIB = 10**9, 2**20

@@ -8,10 +8,10 @@ import pytest
 
 from innolab.base.errors import InputError
 from innolab.hosts import observe
-from innolab.mysql.target import Target
-from innolab.mysql.visit import Facts, Stretch, Table, Visit
-from innolab.run import ladder, stretches
-from innolab.run.ladder import Rung
+from innolab.sizing import ladder, stretches
+from innolab.sizing.ladder import Rung
+from innolab.sizing.server_status import Facts, Stretch, Table, Visit
+from innolab.sizing.target import Target
 
 MIB = 2**20
 _POOL = {

@@ -25,7 +25,7 @@ def left(tmp_path: Path) -> Path:
 def _beside(cache: Path) -> "subprocess.Popen[bytes]":
     """Start it beside a session's process that is no more."""
     started = subprocess.Popen(
-        [sys.executable, "-P", "-m", "innolab.run.sweeper", "0"],
+        [sys.executable, "-P", "-m", "innolab.measure.sweeper", "0"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, "INNOLAB_CACHE": str(cache)},
     )  # fmt: skip

@@ -13,10 +13,10 @@ from scipy.stats import chisquare
 
 from innolab.analysis import cache_misses
 from innolab.base.errors import InnolabError
+from innolab.bench import sysbench, sysbench_output
+from innolab.bench.sysbench import Workload
 from innolab.hosts import tools
 from innolab.hosts.local import HERE
-from innolab.loads import sysbench, sysbench_output
-from innolab.loads.sysbench import Workload
 
 FIXTURES = ROOT / "tests" / "fixtures"
 

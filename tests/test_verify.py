@@ -26,17 +26,9 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.record.runlog import RunLog, SessionStart
-from innolab.report import (
-    companions,
-    crate,
-    folders,
-    manifest,
-    recompute,
-    render,
-    same,
-    svg,
-)
-from innolab.report.verify import verify
+from innolab.report import crate, equality, folders, manifest, recompute, render, svg
+from innolab.verify import series_and_variables
+from innolab.verify.verify import verify
 
 Body = dict[str, Any]
 _RUNS = "runs.jsonl"
@@ -361,9 +353,9 @@ def test_a_series_doubled_is_found(
 ) -> None:
     report = tmp_path / sound(study).name
     shutil.copytree(sound(study), report)
-    assert companions.metrics(study, report).faults == []
+    assert series_and_variables.metrics(study, report).faults == []
     _doubled(report, of_time)
-    found = companions.metrics(study, report).faults
+    found = series_and_variables.metrics(study, report).faults
     assert found
     assert all("0007" in fault or "trial 7" in fault for fault in found)
 
@@ -498,7 +490,7 @@ def test_a_digit_changed_in_anything_that_is_shown_is_found(report: Path) -> Non
                 _digit_in_picture(report / name)
             else:
                 (report / name).write_text(_one_digit_more(kept.decode(), drawn))
-            found = same.differences(report, made, sorted(sound_bytes))
+            found = equality.differences(report, made, sorted(sound_bytes))
             changed = (report / name).read_bytes()
             (report / name).write_bytes(kept)
             # A hundredth of a pixel cannot be seen, and is what processors may differ by.

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from conftest import BIN, ROOT, todays
 
-from innolab.report import folders, manifest, verify
-from innolab.report.verify import Findings
+from innolab.report import folders, manifest
+from innolab.verify import verify
+from innolab.verify.verify import Findings
 
 _MARK = "innolab-test-ran"
 _TOUCH = "import pathlib; pathlib.Path({mark!r}).touch()\n"
@@ -96,7 +97,7 @@ def test_all_that_verify_starts_is_known(report: Path, monkeypatch: pytest.Monke
     found, started = _watched(monkeypatch, lambda: verify.verify(report))
     assert found.faults == []
     for command in started:
-        is_worker = command[1:4] == ["-P", "-m", "innolab.report.recomputing"]
+        is_worker = command[1:4] == ["-P", "-m", "innolab.verify.worker"]
         assert is_worker or command[0] in ("git", "ssh-keygen"), command
 
 

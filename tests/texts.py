@@ -21,7 +21,7 @@ from babel.messages.extract import extract
 from babel.messages.pofile import write_po
 
 from innolab import __version__, studies
-from innolab.analysis.findings import Outcome
+from innolab.analysis.outcomes import Outcome
 from innolab.base import language
 
 ROOT = Path(__file__).parent.parent

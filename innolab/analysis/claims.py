@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from innolab.base.errors import InnolabError
-from innolab.record.texts import PlainText
+from innolab.record.text_types import PlainText
 
 Where = dict[PlainText, PlainText | int | float | bool]
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from statistics import fmean, median
 from typing import NamedTuple
 
-from innolab.analysis import drifts, stats
+from innolab.analysis import drift, stats
 from innolab.analysis.verdicts import FailedControl
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
@@ -125,8 +125,8 @@ def _of_group(name: str, device: str, probes: Sequence[_Probed]) -> Found:
     if len(probes) < _LEAST_PROBES:
         return Found([], [f"{len(probes)} probes of {of} are too few to judge one by the others."])
     failed, notes = [], []
-    change = drifts.slope({probed.moment: probed.value for probed in probes})
-    if probes[-1].moment > _DRIFT_BLOCKS - 1 and drifts.drifted(change):
+    change = drift.slope({probed.moment: probed.value for probed in probes})
+    if probes[-1].moment > _DRIFT_BLOCKS - 1 and drift.drifted(change):
         says = f"the machine drifted: {of} changed by {change.estimate:+.1%} a block"
         failed.append(FailedControl(says, at=at, is_drift=True))
     low, high = probe_range(name, [probed.value for probed in probes])

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from innolab.analysis.claims import Claim
-from innolab.analysis.findings import EVERY, Outcome
+from innolab.analysis.outcomes import EVERY, Outcome
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 

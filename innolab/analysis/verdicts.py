@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from innolab.analysis import drifts, findings, stats
+from innolab.analysis import drift, outcomes, stats
 from innolab.analysis.claims import Claim, Stands, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
-from innolab.analysis.findings import DECIDED, Finding, Outcome
+from innolab.analysis.outcomes import DECIDED, Finding, Outcome
 from innolab.analysis.published import Published, published_value
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
-from innolab.record.texts import Text
+from innolab.record.text_types import Text
 
 _DIGITS = 6
 WhyLacking = Callable[[str, Where], str | None]
@@ -146,14 +146,14 @@ def _on(server: str) -> Callable[[Run], bool]:
 def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     if claim.holds is None:
         return _not_run(claim, server, str(claim.not_measured), by)
-    found = findings.found(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
+    found = outcomes.found(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
     if found is None:
         return _not_run(claim, server, _why_nothing(claim, server, runs, by), by)
     doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
     cares = [*(d.says for d in doubted if not d.bars), *([claim.care] if claim.care else [])]
     failed = _concerned(by.failed_controls, claim, server, runs)
     drifting = [control for control in failed if control.is_drift]
-    if drifting and (still := drifts.held_still(claim, runs.valid)):
+    if drifting and (still := drift.held_still(claim, runs.valid)):
         failed = [control for control in failed if not control.is_drift]
         cares += _despite(drifting, still)
     found = _withheld(_doubted(found, doubted), failed)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
+    from innolab.compare.compare import Comparison, Pair
+    from innolab.measure.doctor import Finding
+    from innolab.measure.estimate import Expected
     from innolab.record.plan import Plan
-    from innolab.report.compare import Comparison, Pair
-    from innolab.report.verify import Findings
-    from innolab.run.doctor import Finding
-    from innolab.run.expected import Expected
     from innolab.studies.study import Trial
+    from innolab.verify.verify import Findings
 
 Level = str | bool | int | float
 

@@ -44,7 +44,8 @@ def figure(
     """
     import json
 
-    from innolab.report import folders, kit, styles
+    from innolab.publish import kit, styles
+    from innolab.report import folders
 
     source = folders.find(report)
     if name is None:

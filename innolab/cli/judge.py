@@ -56,13 +56,15 @@ def judge(
     equal factors are replicates, whose spread makes the intervals; a table without any borrows a
     spread from this collection.
     """
-    from innolab.cli import documents, judge_document
-    from innolab.report import judged, judged_page, render, verify
+    from innolab.cli import documents, judged_document
+    from innolab.report import render
+    from innolab.tables import judged, judged_page
+    from innolab.verify import verify
 
     folder, found = judged.judge(table, claims, about, ranked, name, prove=verify.require)
     page = folder / render.PAGE_FILE
     if as_json:
-        documents.show(judge_document.document(found, page))
+        documents.show(judged_document.document(found, page))
         return
     for line in judged_page.lines(found):
         print(printable(line))

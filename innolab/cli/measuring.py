@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.cli.given import parameters_of
+from innolab.cli.arguments import parameters_of
 from innolab.cli.options import Effort, Named, Scale, StudyName
 
 
@@ -52,12 +52,12 @@ def run(
             "--scheduler. Nothing was written."
         )
     if scheduler is not None:
-        from innolab.run.fleet import require_address
+        from innolab.fleet.fleet import require_address
 
         require_address(scheduler)
     from innolab import studies
     from innolab.base.clock import Clock
-    from innolab.run.progress import Shown
+    from innolab.measure.progress import Shown
 
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
@@ -82,8 +82,8 @@ def _on_this_host(
     study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, keep_failed: bool
 ) -> Path:
     from innolab.hosts import machine
+    from innolab.measure.prepare import prepare
     from innolab.report import folders
-    from innolab.run.plan import prepare
 
     chosen = prepare(study, parameters)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
@@ -95,9 +95,9 @@ def _on_this_host(
 def _on_hosts(
     study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, asked: str
 ) -> Path:
+    from innolab.fleet.cluster import Cluster
     from innolab.hosts.inventory import named_hosts
     from innolab.mysql.builds import TOOLS
-    from innolab.run.cluster import Cluster
 
     if study.arrays(parameters):
         raise InputError(
@@ -118,8 +118,8 @@ def _on_a_fleet(
     address: str,
     security: Any = None,
 ) -> Path:
+    from innolab.fleet.fleet import Fleet
     from innolab.report import folders
-    from innolab.run.fleet import Fleet
 
     with Fleet(address, progress, security=security) as fleet:
         chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
@@ -172,11 +172,12 @@ def make_report(
     keep_failed: bool = False,
 ) -> Path:
     """Measure what is missing in a report's folder, seal it, and return its page."""
+    from innolab.measure.measure import measure
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
-    from innolab.report import folders, manifest, render, sealing, verify
+    from innolab.report import folders, manifest, render, sealing
     from innolab.report.provisional import Provisional
-    from innolab.run.measure import measure
+    from innolab.verify import verify
 
     if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
         print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)

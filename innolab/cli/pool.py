@@ -18,15 +18,16 @@ def pool(
     Random effects by the modified Knapp-Hartung interval. Reports that measured other things than
     the first are refused.
     """
-    from innolab.cli import documents, pool_document
-    from innolab.report import folders, pool_page
-    from innolab.report import pool as pooling
+    from innolab.cli import documents, meta_document
+    from innolab.compare import meta as pooling
+    from innolab.compare import meta_page
+    from innolab.report import folders
 
     found = pooling.pool([folders.find(report) for report in reports])
     if html:
-        print(pool_page.write(found))
+        print(meta_page.write(found))
     elif as_json:
-        documents.show(pool_document.document(found))
+        documents.show(meta_document.document(found))
     else:
         for line in pooling.lines(found):
             print(printable(line))

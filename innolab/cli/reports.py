@@ -7,7 +7,7 @@ import typer
 
 from innolab.base.errors import InnolabError
 from innolab.base.quoting import printable
-from innolab.cli.given import parameters_of
+from innolab.cli.arguments import parameters_of
 from innolab.cli.options import AsJson, Named, ReportName
 
 
@@ -24,7 +24,7 @@ def render_(
     from innolab.base.clock import Clock
     from innolab.record.plan import Plan
     from innolab.report import folders, manifest, render, sealing
-    from innolab.report import verify as verifying
+    from innolab.verify import verify as verifying
 
     clock = Clock()
     source = folders.find(report)
@@ -65,7 +65,7 @@ def verify(
     """
     from innolab.cli import documents
     from innolab.report import folders
-    from innolab.report import verify as verifying
+    from innolab.verify import verify as verifying
 
     folder = folders.find(report)
     found = verifying.verify(folder, signers=signers, records_only=records_only)
@@ -98,8 +98,9 @@ def sign(
 
     The report is verified first, and one that does not hold is not signed.
     """
-    from innolab.report import folders, signatures
-    from innolab.report.verify import unsound
+    from innolab.report import folders
+    from innolab.verify import signatures
+    from innolab.verify.verify import unsound
 
     print(signatures.sign(folders.find(report), key, unsound))
 
@@ -112,8 +113,9 @@ def compare(
 ) -> None:
     """Set two reports side by side: the second's values over the first's, changed verdicts."""
     from innolab.cli import documents
-    from innolab.report import compare as comparing
-    from innolab.report import compare_page, folders
+    from innolab.compare import compare as comparing
+    from innolab.compare import compare_page
+    from innolab.report import folders
 
     found = comparing.compare(folders.find(first), folders.find(second))
     if html:
@@ -134,13 +136,14 @@ def deposit(
 
     Only a report that verifies is written.
     """
+    from innolab.publish import deposit as depositing
     from innolab.record.plan import Plan
-    from innolab.report import deposit as depositing
     from innolab.report import folders
+    from innolab.verify import verify as verifying
 
     folder = folders.find(report)
     name = f"{Plan.read(folder).study}-{folder.name}-deposit"
-    print(depositing.write(folder, (to or Path(name)).absolute()))
+    print(depositing.write(folder, (to or Path(name)).absolute(), prove=verifying.require))
 
 
 def index() -> None:

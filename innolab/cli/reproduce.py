@@ -34,7 +34,7 @@ def reproduce(
     All else is as in the reference: scale, effort, rows, seed and blocks. A run that was
     interrupted is resumed by the same command.
     """
-    from innolab.run import answered, reproduction, resources
+    from innolab.measure import reproduction, reproduction_answer, resources
 
     study, found = reproduction.find(claim)
     if judge:
@@ -51,20 +51,20 @@ def reproduce(
         "claim": found.id,
         "says": found.says,
         "reference": {"report": reference.name, "seal": seal},
-        "expected": answered.expected(estimate),
-        "runs": answered.will_run(chosen, estimate),
+        "expected": reproduction_answer.expected(estimate),
+        "runs": reproduction_answer.will_run(chosen, estimate),
     }
     asked = {name: judged[name] for name in (*chosen.builds, *chosen.unavailable) if name in judged}
     if plan and as_json:
-        print(json.dumps({**body, "servers": answered.servers(asked, None)}, indent=1))
+        print(json.dumps({**body, "servers": reproduction_answer.servers(asked, None)}, indent=1))
         return
     # Beside an answer in JSON, what is said before it is no part of it.
-    said = answered.plan_lines(found, chosen, estimate, reference)
+    said = reproduction_answer.plan_lines(found, chosen, estimate, reference)
     print("\n".join(said), file=sys.stderr if as_json else sys.stdout, flush=True)
     if plan:
         return
     folder, body = _measured(study, found, chosen, reference, asked, body)
-    lines = [*answered.answer_lines(body), str(folder)]
+    lines = [*reproduction_answer.answer_lines(body), str(folder)]
     print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))
     if all(one["here"]["verdict"] == "not-run" for one in body["servers"]):
         why = "; ".join(dict.fromkeys(one["here"]["reason"] for one in body["servers"]))
@@ -73,10 +73,10 @@ def reproduce(
 
 def _reference(study: Any, report: str | None) -> tuple[Any, str]:
     """Return the report that a claim is reproduced from, and its seal."""
+    from innolab.measure.estimate import Earlier
     from innolab.record import runlog
     from innolab.record.plan import Plan
     from innolab.report import folders, manifest
-    from innolab.run.expected import Earlier
 
     finished = folders.finished(study.name)
     if report is None and not finished:
@@ -107,12 +107,12 @@ def _measured(
     from innolab.base.clock import Clock
     from innolab.base.provenance import own_facts
     from innolab.hosts import machine
+    from innolab.measure import reproduction, reproduction_answer
+    from innolab.measure.measure import measure
+    from innolab.measure.progress import Shown
     from innolab.record import runlog
     from innolab.record.runlog import RunLog
-    from innolab.report import reproductions
-    from innolab.run import answered, reproduction
-    from innolab.run.measure import measure
-    from innolab.run.progress import Shown
+    from innolab.verify import reproductions
 
     clock = Clock()
     with machine.measuring_alone():
@@ -128,9 +128,9 @@ def _measured(
             )
         here = reproduction.verdicts(study, claim, chosen, runs)
         body |= {
-            "servers": answered.servers(asked, here),
+            "servers": reproduction_answer.servers(asked, here),
             "differences": reproduction.differences(study, reference, chosen, runs.runs),
-            "taken": answered.taken(runs.runs, clock.account()["total"]),
+            "taken": reproduction_answer.taken(runs.runs, clock.account()["total"]),
             "innolab": own_facts(),
             "judged_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
         }
@@ -139,9 +139,9 @@ def _measured(
 
 def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
     """Check the record of the newest reproduction, and that its answer follows from it."""
+    from innolab.measure import reproduction, reproduction_answer
     from innolab.record.plan import Plan
-    from innolab.report import reproductions
-    from innolab.run import answered, reproduction
+    from innolab.verify import reproductions
 
     folder = reproductions.newest(study.name, claim.id)
     body = reproductions.read(folder)
@@ -152,11 +152,14 @@ def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
         here = reproduction.verdicts(study, claim, Plan.read(folder), study.read(folder))
         if seal != body["reference"]["seal"]:
             faults.append(f"{reference.name} is not the report that it was set beside")
-        elif answered.servers(judged, here) != body["servers"]:
+        elif reproduction_answer.servers(judged, here) != body["servers"]:
             faults.append(f"{reproductions.ANSWER_FILE}: its verdicts do not follow from the runs")
     for fault in faults:
         print(printable(fault), file=sys.stderr)
     if faults:
         raise InnolabError(f"{folder} does not hold: {len(faults)} faults, listed above.")
-    lines = [*answered.answer_lines(body), f"{folder} holds: the answer follows from its runs."]
+    lines = [
+        *reproduction_answer.answer_lines(body),
+        f"{folder} holds: the answer follows from its runs.",
+    ]
     print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))

@@ -15,9 +15,9 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from innolab.cli.size_document import SizeOffer
-    from innolab.mysql.target import Target
-    from innolab.run.own_server import Asked, Sized
+    from innolab.sizing.advice import Asked, Sized
+    from innolab.sizing.size_document import SizeOffer
+    from innolab.sizing.target import Target
 
 _SIZE = re.compile(r"(?P<number>\d+(?:[.]\d+)?)(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -66,9 +66,9 @@ def size(
     prices = _prices(price_memory_gb, price_device or [])
     _require_place(html)
 
-    from innolab.cli import size_document
-    from innolab.mysql.target import Target
-    from innolab.run.own_server import Asked
+    from innolab.sizing import size_document
+    from innolab.sizing.advice import Asked
+    from innolab.sizing.target import Target
 
     with _endable(is_changing=bool(rungs)):
         found = _watched(Target(socket, defaults_file, user), Asked(seconds, sizes, rungs))
@@ -103,17 +103,16 @@ def _endable(*, is_changing: bool) -> Iterator[None]:
 
 
 def _watched(target: "Target", asked: "Asked") -> "Sized":
-    from innolab.run import own_server
-    from innolab.run.progress import Shown
+    from innolab.measure.progress import Shown
+    from innolab.sizing import advice
 
     with Shown() as progress:
-        return own_server.size(target, asked, progress.mark)
+        return advice.size(target, asked, progress.mark)
 
 
 def _write(html: Path, found: "Sized", offers: "list[SizeOffer]") -> None:
     """Write the page; what it shows has been printed, so that a full disk loses nothing."""
-    from innolab.cli import size_document
-    from innolab.report import size_page
+    from innolab.sizing import size_document, size_page
 
     try:
         size_page.write(html, *size_document.places(found), size_document.values(found, offers))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli.given import parameters_of
+from innolab.cli.arguments import parameters_of
 from innolab.cli.options import AsJson, Effort, Named, Scale, StudyName
 
 # Earlier reports that a plan is compared with: reading one takes a tenth of a second.
@@ -59,7 +59,7 @@ def _listed(name: str) -> Any:
 def doctor(as_json: AsJson = False) -> None:
     """Say what this host has, what is missing, and what may disturb a measurement."""
     from innolab.cli import documents
-    from innolab.run import doctor
+    from innolab.measure import doctor
 
     findings = doctor.examine()
     if as_json:
@@ -87,23 +87,23 @@ def plan(
     """
     from innolab import studies
     from innolab.cli import documents
-    from innolab.run import expected, planned
-    from innolab.run.plan import prepare
+    from innolab.measure import estimate, plan_text
+    from innolab.measure.prepare import prepare
 
     found = studies.find(study)
     chosen = prepare(found, found.check(parameters_of(found, scale, parameter, effort)))
     of_plan = found.planned(chosen)
     not_run = {**chosen.unavailable, **chosen.missing_devices}
     if trials and not as_json:
-        lines = [planned.trial_line(trial) for trial in of_plan]
+        lines = [plan_text.trial_line(trial) for trial in of_plan]
     else:
         earlier = _earlier(found, chosen)
-        expects = expected.expected(found, chosen, of_plan, earlier)
+        expects = estimate.expected(found, chosen, of_plan, earlier)
         if as_json:
             documents.show(documents.planned(chosen, of_plan, expects, not_run))
             return
         plans = {report.name: report.plan for report in earlier}
-        lines = planned.summary(chosen, of_plan, expects, plans)
+        lines = plan_text.summary(chosen, of_plan, expects, plans)
     print("\n".join([*lines, *(f"not run: {name}: {why}" for name, why in not_run.items())]))
 
 
@@ -112,9 +112,9 @@ def _earlier(study: Any, chosen: Any) -> list[Any]:
 
     A damaged one is left out: it is no reason not to plan, and `verify` says what is wrong.
     """
+    from innolab.measure.estimate import Earlier, effort_of, nearest_first
     from innolab.record.plan import Plan
     from innolab.report import folders, manifest
-    from innolab.run.expected import Earlier, effort_of, nearest_first
 
     plans, reports = {}, []
     for folder in folders.finished(study.name):

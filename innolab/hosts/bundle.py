@@ -31,7 +31,7 @@ from innolab.hosts import machine
 FOLDER = Path("/var/cache/innolab/brought")
 # Parts of a cache folder that the set-up makes and measuring only reads.
 PARTS = ("builds", "tools", "etc")
-# What innolab.run.block and the playbooks that it plays import, each with what it requires.
+# What innolab.measure.block and the playbooks that it plays import, each with what it requires.
 _PACKAGES = ("ansible-core", "babel", "distributed", "jinja2", "mysql-connector-python", "pandas",
              "pyarrow", "pydantic", "pyyaml", "rich", "scipy", "setuptools", "typer")  # fmt: skip
 # Of all collections that the package `ansible` holds, the one by which playbooks answer in JSON.

@@ -288,7 +288,7 @@ class Remote(Host):
         return done.stdout.strip()
 
     def module(self, name: str) -> list[str]:
-        """Refuse: it has nothing of innolab's (`innolab.hosts.brought.Equipped` has)."""
+        """Refuse: it has nothing of innolab's (`innolab.hosts.installed.Equipped` has)."""
         raise InputError(f"{self.name} has no innolab, so it cannot run {name}.")
 
     def own_cpu_s(self) -> float:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
 from innolab.record.run import Factors, Level
-from innolab.record.texts import FolderName, Label, Name, PlainFacts, PlainText, Sha256, Text
+from innolab.record.text_types import FolderName, Label, Name, PlainFacts, PlainText, Sha256, Text
 
 PLAN_FILE = "plan.json"
 

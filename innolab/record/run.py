@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from innolab.record.texts import (
+from innolab.record.text_types import (
     Commit,
     Facts,
     FolderName,

@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, field_validator
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
 from innolab.record.run import OLDER_SCHEMA, SCHEMA, Innolab, Run
-from innolab.record.texts import Sha256
+from innolab.record.text_types import Sha256
 
 FILE = "runs.jsonl"
 # Of a session whose runs keep evidence of every metric, so that none can be edited alone.

@@ -13,7 +13,7 @@ from innolab.base.errors import InnolabError
 from innolab.record import runlog
 from innolab.record.run import Level, Observation, Run
 from innolab.record.runlog import RunLog, Upgrade
-from innolab.record.texts import all_plain
+from innolab.record.text_types import all_plain
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from typing import Any
 
 from innolab.base import language
 from innolab.report import project
-from innolab.report.snippets import in_latex
+from innolab.report.embedding import in_latex
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,11 @@ from markupsafe import Markup
 
 from innolab import studies
 from innolab.analysis import stats
-from innolab.base import language, quoting
+from innolab.base import language, quoting, spreadsheet
 from innolab.base.errors import InputError
 from innolab.base.units import number
-from innolab.record import sheet
 from innolab.record.plan import PLAN_FILE, Plan
-from innolab.report import citation, folders, snippets, svg
+from innolab.report import citation, embedding, folders, svg
 from innolab.report.prose import Prose, in_markdown, prose
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def write_png(picture: "Picture", path: Path, about: Mapping[str, str] | None = 
 
 def as_csv(values: "pd.DataFrame") -> str:
     """Return the plotted values as CSV, numbers with six digits."""
-    return sheet.csv_text(values.map(_settled), "%.6g")
+    return spreadsheet.csv_text(values.map(_settled), "%.6g")
 
 
 def with_plain_ticks(picture: "Picture") -> None:
@@ -216,13 +215,13 @@ def _settled(value: Any) -> Any:
 def leaflet(picture: "Picture", name: str, caption: str, alt: str, folder: Path) -> str:
     """Return how to use a figure: the front of its kit, which `innolab figure` makes."""
     width, height = (round(96 * inches) for inches in picture.get_size_inches())
-    shown = snippets.Picture(f"{name}.svg", width, height)
+    shown = embedding.Picture(f"{name}.svg", width, height)
     report = _report(folder)
     said = f"{caption} {citation.credit(citation.sentence(*report))}" if report else caption
     pasted = {
-        "Markdown": snippets.markdown(shown, said, alt),
-        "HTML": snippets.html_figure([shown], [], said, alt),
-        "LaTeX": snippets.latex_figure(f"{name}.png", name, said, alt),
+        "Markdown": embedding.markdown(shown, said, alt),
+        "HTML": embedding.html_figure([shown], [], said, alt),
+        "LaTeX": embedding.latex_figure(f"{name}.png", name, said, alt),
     }
     parts = [
         f"# {in_markdown(name)}",

@@ -9,7 +9,7 @@ from typing import Any
 from innolab import studies
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.report import folders, lead, manifest, pages, render
+from innolab.report import first_screen, folders, manifest, pages, render
 
 # Reports that were kept here once: study, version, the last commit that holds it, and why it went.
 EARLIER_FILE = "earlier.csv"
@@ -46,7 +46,7 @@ def _table(folder: Path, troubles: list[str]) -> dict[str, Any]:
             "title": body["title"],
             "version": folder.name,
             "runs": body["runs"]["rows"],
-            "counts": lead.counts(render.read_verdicts(folder)),
+            "counts": first_screen.counts(render.read_verdicts(folder)),
         }
     except (InnolabError, OSError, ValueError, KeyError) as error:
         troubles.append(f"{name}: {error}")
@@ -93,7 +93,7 @@ def _report(folder: Path) -> dict[str, Any]:
         "scale": body["scale"],
         "effort": body["parameters"].get("effort") or "",
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
-        "counts": lead.counts(render.read_verdicts(folder)),
+        "counts": first_screen.counts(render.read_verdicts(folder)),
         "picture": _picture(folder),
     }
 

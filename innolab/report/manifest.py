@@ -17,8 +17,16 @@ from innolab.base.files import digest
 from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Build, Innolab, Run
-from innolab.record.texts import FolderName, Label, Name, PlainFacts, PlainText, Sha256, Version
-from innolab.report import crate, folders, render, renderer
+from innolab.record.text_types import (
+    FolderName,
+    Label,
+    Name,
+    PlainFacts,
+    PlainText,
+    Sha256,
+    Version,
+)
+from innolab.report import crate, folders, render, rendering_code
 from innolab.studies.rules import CLAIMS_FILE
 from innolab.studies.study import Study
 
@@ -88,7 +96,7 @@ class OfStudy(BaseModel):
     notebook_sha256: Sha256 | None = None
     claims_sha256: Sha256 | None = None
     sealed_at: AwareDatetime | None = None
-    renderer: Renderer | None = None
+    rendering_code: Renderer | None = None
 
 
 class OfTable(BaseModel):
@@ -120,7 +128,7 @@ class OfTable(BaseModel):
     time_s: dict[Label, float] = Field(max_length=0)  # Judging has no stages.
     files: dict[PlainText, Sha256]
     seal: Sha256
-    renderer: Renderer | None = None
+    rendering_code: Renderer | None = None
 
 
 def is_of_table(body: Mapping[str, Any]) -> bool:
@@ -141,7 +149,7 @@ def write_of_table(folder: Path, facts: Mapping[str, Any]) -> None:
         "version": folder.name,
         **facts,
         "rendered_by": own_facts(),
-        "renderer": renderer.todays(None),
+        "renderer": rendering_code.todays(None),
         "lock_sha256": digest(LOCK),
         "sealed_at": _now(),
         "time_s": {},
@@ -177,7 +185,7 @@ def write(
         **recorded(Plan.read(folder), runs),
         "rendered_by": own_facts(),
         "rendered_from": rendered_from,
-        "renderer": renderer.todays(study),
+        "renderer": rendering_code.todays(study),
         "study_revision": study.revision,
         "record_schema": SCHEMA,
         "notebook_sha256": digest(render.source_of(study)),

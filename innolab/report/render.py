@@ -16,7 +16,7 @@ from innolab.base import children, files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import replay
 from innolab.record.plan import Plan
-from innolab.report import folders, lead, markup
+from innolab.report import first_screen, folders, markup
 from innolab.studies import rules
 from innolab.studies.study import Study
 
@@ -179,7 +179,7 @@ def page(
     exporter.environment.autoescape = True
     exporter.register_filter("markdown2html", in_html)
     sheet = markup.Sheet()
-    first, rest = lead.lifted(
+    first, rest = first_screen.lifted(
         notebook, language.text(study.title), language.text(study.question), verdicts
     )
     _fit(rest, sheet)
@@ -209,7 +209,7 @@ def _fit(notebook: Any, sheet: markup.Sheet) -> None:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if "text/html" in output.get("data", {}):
-                output.data["text/html"] = sheet.fit(lead.text_of(output, "text/html"))
+                output.data["text/html"] = sheet.fit(first_screen.text_of(output, "text/html"))
 
 
 def in_html(markdown: str) -> Markup:

@@ -1,15 +1,15 @@
 """Verdicts over the looks of a plan: a claim is decided at the first look that decides it.
 
 After each block from the first to the last that were declared, every claim is judged at a level of
-which the looks together make up the promised one (`innolab.analysis.sequential`). A claim that was
-decided at a look stays so, with the interval of that look: its arms may have stopped then, and
-whoever looked again at a decided claim would have to pay for that look too.
+which the looks together make up the promised one (`innolab.analysis.group_sequential`). A claim
+that was decided at a look stays so, with the interval of that look: its arms may have stopped then,
+and anyone who looked again at a decided claim would have to pay for that look too.
 """
 
 from collections.abc import Sequence
 
-from innolab.analysis import controls, sequential
-from innolab.analysis.findings import DECIDED
+from innolab.analysis import controls, group_sequential
+from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import FailedControl, Verdict
 from innolab.record.plan import Blocks, Plan
@@ -70,7 +70,7 @@ class Looks:
     def _look(self, blocks: int) -> list[Verdict]:
         """Return the verdicts after a number of blocks, or as if the first look were there."""
         first, last = self._blocks
-        level = sequential.level_at(max(blocks, first), first, last, LEVEL)
+        level = group_sequential.level_at(max(blocks, first), first, last, LEVEL)
         assert level is not None
         return self._study.look(
             self._chosen,

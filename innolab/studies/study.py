@@ -24,7 +24,7 @@ from innolab.analysis.published import Published, published_of
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import FailedControl, Verdict
 from innolab.base.errors import InnolabError, InputError
-from innolab.loads.trial import Bench
+from innolab.bench.trial import Bench
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Recipe
 from innolab.record import run as recorded
@@ -33,8 +33,8 @@ from innolab.record.run import Factors, Level, Observation, Run, trial_key
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import profiles
 from innolab.storage.raid import Array
-from innolab.studies import ordering
 from innolab.studies import parameters as checking
+from innolab.studies import trial_order
 from innolab.studies.parameters import ByEffort, ByScale, Parameters
 
 # Levels in their order; a mapping gives levels names, which claims may use.
@@ -302,7 +302,7 @@ class Study:
         arms = [(arm, False) for b in chosen.builds for arm in self.arms_of(chosen, b)]
         arms += [(Arm(**factors), True) for factors in chosen.twins]
         plot = self.whole_plot
-        ordered = ordering.orders(
+        ordered = trial_order.orders(
             arms,
             lambda placed: trial_key(0, vars(placed[0])),
             random.Random(parameters.seed),

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from innolab.analysis.checks import USUAL
-from innolab.loads import oltp, passes
-from innolab.loads.sysbench import TABLE
-from innolab.loads.trial import Bench
+from innolab.bench import oltp, passes
+from innolab.bench.sysbench import TABLE
+from innolab.bench.trial import Bench
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.studies.parameters import ByEffort, ByScale, Parameters

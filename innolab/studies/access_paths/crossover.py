@@ -4,11 +4,11 @@ from typing import Any
 
 import pandas as pd
 
-from innolab.analysis.lookups import Costs, crossing
 from innolab.analysis.stats import geometric_mean
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import PAGE_BYTES
+from innolab.studies.access_paths.lookups import Costs, crossing
 
 _BY = ["device", "server", "block"]
 

@@ -10,14 +10,13 @@ from innolab.analysis.bounds import Bound, Metric, Record, exactly
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
-from innolab.loads import oltp, passes
-from innolab.loads.trial import Bench
+from innolab.bench import oltp, passes
+from innolab.bench.trial import Bench
 from innolab.mysql.datasets import Recipe
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
-from innolab.storage import pieces
 from innolab.storage.profiles import HOST, profiles
-from innolab.studies.access_paths import table
+from innolab.studies.access_paths import fragments, table
 from innolab.studies.parameters import ByEffort, ByScale, Devices, Parameters, Rows
 from innolab.studies.study import Arm, Facts, Study
 
@@ -94,8 +93,8 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     with bench.clock.stage("cloning"):
         copy = bench.clone("scattered" if arm.layout == "scattered" else None, None)
         if arm.layout == "scattered":
-            pieces.scatter(copy.data / table.FILE)
-    extents = pieces.extents(copy.data / table.FILE)
+            fragments.scatter(copy.data / table.FILE)
+    extents = fragments.extents(copy.data / table.FILE)
     bench.note("file", {"layout": arm.layout, "extents": extents})
     with bench.cold_server(asked, copy) as server, bench.site.limited():
         table.choose(server, arm.path)

@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from innolab.analysis import changepoint, curves
 from innolab.record.journal import Checkpoint
+from innolab.studies.compressed_insert import changepoint, curves
 
 # A point of the curves every 10 million of the original's rows.
 BIN_MROWS = 10

@@ -13,9 +13,8 @@ from pydantic import Field, model_validator
 from innolab.analysis.bounds import Bound, Metric, Record, Unbounded, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS, USUAL
 from innolab.analysis.evidence import Check, Evidence, Finding
-from innolab.loads import insert, inserting, oltp, sysbench
-from innolab.loads.insert import Load, Table
-from innolab.loads.trial import Bench
+from innolab.bench import oltp, sysbench
+from innolab.bench.trial import Bench
 from innolab.mysql import builds
 from innolab.mysql.datasets import Recipe
 from innolab.mysql.server import Server
@@ -23,7 +22,8 @@ from innolab.record.journal import Checkpoint, Pace
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
-from innolab.studies.compressed_insert import growth
+from innolab.studies.compressed_insert import filling, growth, inserts
+from innolab.studies.compressed_insert.inserts import Load, Table
 from innolab.studies.parameters import (
     ByEffort,
     ByScale,
@@ -235,14 +235,14 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     pace = Pace(sum(sizes), bench.say)
     with contextlib.ExitStack() as stack:
         period_s = PERIOD_S.of(parameters)
-        server, done = inserting.opened(stack, bench, asked, pace, period_s)
+        server, done = filling.opened(stack, bench, asked, pace, period_s)
         if not done.rows:
             table.create(server)
-        inserting.run_in(bench, server, load, oltp.redo_bytes(parameters.sysbench_rows))
+        filling.run_in(bench, server, load, oltp.redo_bytes(parameters.sysbench_rows))
         pace.begin(done.rows)
         with bench.site.limited():
-            done = inserting.inserted(bench, server, table, load, sizes, done)
-        found = inserting.physical(bench, server, table, sum(sizes))
+            done = filling.inserted(bench, server, table, load, sizes, done)
+        found = filling.physical(bench, server, table, sum(sizes))
     *rows, whole = growth.measured(done, edges_mrows(parameters), parameters.rows_per_mrow)
     yield from rows
     knee = _knee_data_ratio({**whole, **found}, parameters.rows_per_mrow, arm.pool)
@@ -252,7 +252,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
 def row_format(evidence: Evidence) -> Finding:
     """Prevents a table that the server only called compressed: 5.6 may warn and build COMPACT."""
     table = evidence.conditions["table"]
-    if wrong := insert.faults(table["format"], table["key_block_kib"], table["partitions"]):
+    if wrong := inserts.faults(table["format"], table["key_block_kib"], table["partitions"]):
         return "invalid", wrong
     kinds = ", ".join(sorted({one["row_format"] for one in table["partitions"]}))
     return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
@@ -261,7 +261,7 @@ def row_format(evidence: Evidence) -> Finding:
 def _of_table(record: Record) -> Iterator[Bound]:
     """Yield the bounds of sizes, by the table's files and pages."""
     table, rows = record.run.conditions["table"], _rows(record)
-    for metric, value in inserting.sizes(table, rows).items():
+    for metric, value in filling.sizes(table, rows).items():
         yield exactly({}, metric, value)
     files = sum(one["file_bytes"] for one in table["partitions"])
     yield Bound({}, "leaf_bytes_per_row", -math.inf, files / rows)
@@ -338,7 +338,7 @@ STUDY = Study(
     checks=(*(name for name in USUAL if name != "tables unchanged"), "row format as asked",
             "in one piece", "device as its profile", *LOAD_CHECKS),
     own_checks={"row format as asked": Check(row_format),
-                "in one piece": Check(inserting.one_piece)},
+                "in one piece": Check(filling.one_piece)},
     variables={"pool": oltp.POOL_VARIABLES, "device": (), "format": (), "keys": ()},
     needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method",
                       "innodb_compression_level"),

@@ -9,14 +9,15 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
+from innolab.bench.trial import Bench
 from innolab.hosts.local import HERE
-from innolab.loads.trial import Bench
 from innolab.mysql import datasets
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
-from innolab.storage import bursts, fio
+from innolab.storage import fio
 from innolab.storage.load import Load
 from innolab.storage.profiles import HOST
+from innolab.studies.device_io import bursts
 from innolab.studies.parameters import Builds, ByEffort, ByScale, Devices, Parameters, repeats
 from innolab.studies.study import Arm, Study
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from innolab.analysis.bounds import Bound, Metric, Record, exactly, formula, metrics
-from innolab.loads import passes
-from innolab.loads.passes import PAGE_BYTES
+from innolab.bench import passes
+from innolab.bench.passes import PAGE_BYTES
 from innolab.studies.multi_buffer_pool.table import HOT, HOT_AGAIN
 
 # The scan beside hot pages, in a record.

@@ -10,9 +10,9 @@ from innolab.analysis.checks import USUAL
 from innolab.analysis.doubts import kernel_share
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
-from innolab.loads import passes
-from innolab.loads.sql import Cost
-from innolab.loads.trial import Bench
+from innolab.bench import passes
+from innolab.bench.sql import Cost
+from innolab.bench.trial import Bench
 from innolab.mysql.datasets import Recipe
 from innolab.mysql.server import Server
 from innolab.record.plan import Blocks

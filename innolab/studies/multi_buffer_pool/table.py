@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
-from innolab.loads import passes
-from innolab.loads.trial import Bench
+from innolab.bench import passes
+from innolab.bench.trial import Bench
 from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
 from innolab.record.run import Observation

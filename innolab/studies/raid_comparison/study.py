@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field
 from innolab.analysis.bounds import Bound, Metric, Record, all_exactly, metrics
 from innolab.analysis.checks import USUAL
 from innolab.analysis.doubts import unsteady
-from innolab.loads import oltp, windows
-from innolab.loads.sysbench import Workload
-from innolab.loads.trial import Bench
-from innolab.loads.windows import Times
+from innolab.bench import oltp, windows
+from innolab.bench.sysbench import Workload
+from innolab.bench.trial import Bench
+from innolab.bench.windows import Times
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST, Calibration

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
-from innolab.loads import filtered, replicated
-from innolab.loads.filtered import OWN, SHARED, Statement
-from innolab.loads.trial import Bench
+from innolab.bench.trial import Bench
 from innolab.mysql import topology
 from innolab.record.run import Observation
+from innolab.studies.replication import filtered, replicated_windows
+from innolab.studies.replication.filtered import OWN, SHARED, Statement
 from innolab.studies.replication.spreading import WINDOW_S
 from innolab.studies.study import Arm
 
@@ -41,9 +41,11 @@ def pyramid(bench: Bench, _arm: Arm, asked: dict[str, Any]) -> Iterator[Observat
     """
     with bench.topology(SHAPE, asked) as (raised, _):
         top, web, leaf = raised.servers.values()
-        load = replace(replicated.warmed(bench, raised, SHARED), write_share=1.0)
+        load = replace(replicated_windows.warmed(bench, raised, SHARED), write_share=1.0)
         window_s = WINDOW_S.of(bench.parameters)
-        window = replicated.window(bench, raised, load, window_s, raised.replicas, schema=SHARED)
+        window = replicated_windows.window(
+            bench, raised, load, window_s, raised.replicas, schema=SHARED
+        )
         yield {"write_share": 1.0, **window}
         with bench.clock.stage("warm-up"):
             filtered.prepare(top, [web, leaf], len(STATEMENTS))

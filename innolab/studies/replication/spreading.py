@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from innolab.loads import proxied, replicated, split
-from innolab.loads.trial import Bench
+from innolab.bench.trial import Bench
 from innolab.mysql.topology import Shape, star
 from innolab.record.run import Observation
 from innolab.studies.parameters import ByEffort
+from innolab.studies.replication import proxied, replicated_windows, split_load
 from innolab.studies.study import Arm
 
 # Statements that write, of all: the seeds' sentences are about the two ends.
@@ -28,8 +28,10 @@ def spread(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observatio
     has_proxy = arm.system == PROXIED
     shape = star(arm.replicas, [proxied.CLIENT] if has_proxy else [])
     with bench.topology(shape, asked) as (raised, network), contextlib.ExitStack() as stack:
-        load = replicated.warmed(bench, raised)
-        run: replicated.Run = partial(split.run, raised.source, raised.addresses(*shape.servers))
+        load = replicated_windows.warmed(bench, raised)
+        run: replicated_windows.Run = partial(
+            split_load.run, raised.source, raised.addresses(*shape.servers)
+        )
         if has_proxy:
             run = stack.enter_context(proxied.entrance(bench, raised, network))
         for share in MEASURED.of(bench.parameters):
@@ -38,7 +40,7 @@ def spread(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observatio
                 run(mix, SETTLE_S.of(bench.parameters))
             followed = raised.replicas if share else {}
             window_s = WINDOW_S.of(bench.parameters)
-            found = replicated.window(bench, raised, mix.next(), window_s, followed, run)
+            found = replicated_windows.window(bench, raised, mix.next(), window_s, followed, run)
             yield {"write_share": share, **found}
 
 
@@ -46,15 +48,15 @@ def divided(bench: Bench, arm: Arm, asked: dict[str, Any]) -> Iterator[Observati
     """Let two services write at once, each to a source of its own."""
     shape = Shape(("shop", "forum"))
     with bench.topology(shape, asked) as (raised, _):
-        whole = replicated.warmed(bench, raised)
+        whole = replicated_windows.warmed(bench, raised)
         load = replace(whole, threads=whole.threads // 2, write_share=1.0)
         apart = {raised.nodes[name].address: one for name, one in raised.servers.items()}
         with bench.clock.stage("warm-up"), bench.limited_nodes(shape):
-            split.run_apart(apart, load, SETTLE_S.of(bench.parameters))
-        replicated.rest(bench, raised)
+            split_load.run_apart(apart, load, SETTLE_S.of(bench.parameters))
+        replicated_windows.rest(bench, raised)
         with bench.limited_nodes(shape), bench.clock.stage("measured passes"):
-            found = split.run_apart(apart, load.next(), WINDOW_S.of(bench.parameters))
+            found = split_load.run_apart(apart, load.next(), WINDOW_S.of(bench.parameters))
         for name, done in zip(raised.servers, found, strict=True):
-            replicated.note(bench, load, done, f" on {name}")
-        rates = [replicated.rates_of(done) for done in found]
+            replicated_windows.note(bench, load, done, f" on {name}")
+        rates = [replicated_windows.rates_of(done) for done in found]
         yield {"write_share": 1.0, **{name: sum(one[name] for one in rates) for name in rates[0]}}

@@ -9,12 +9,11 @@ from pydantic import model_validator
 from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check
+from innolab.bench import oltp
+from innolab.bench.trial import Bench
 from innolab.hosts import network
-from innolab.loads import guarded, oltp, replicated
-from innolab.loads.trial import Bench
-from innolab.mysql import failover, replication
+from innolab.mysql import replication
 from innolab.mysql.builds import Build
-from innolab.mysql.faults import FAULTS
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
 from innolab.storage.profiles import HOST, limited
@@ -27,7 +26,15 @@ from innolab.studies.parameters import (
     one_of,
     repeats,
 )
-from innolab.studies.replication import crossing, failing, spreading
+from innolab.studies.replication import (
+    crossing,
+    failing,
+    failover,
+    failover_bench,
+    replicated_windows,
+    spreading,
+)
+from innolab.studies.replication.faults import FAULTS
 from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Facts, Study
 
 POOL_RATIO = 1 / 3
@@ -184,8 +191,8 @@ STUDY = Study(
     },
     main=("write_share",),
     metrics={
-        **replicated.METRICS,
-        **guarded.METRICS,
+        **replicated_windows.METRICS,
+        **failover_bench.METRICS,
         **crossing.METRICS,
     },
     compared={"statements_per_s": ("write_share",), "commits_per_s": ()},

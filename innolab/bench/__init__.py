@@ -1,0 +1,1 @@
+"""What is done to a running server or a disk, and what it cost."""

@@ -1,0 +1,151 @@
+"""Which reports can be made one: whole ones of one study that measured the same, each its own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from innolab import studies
+from innolab.analysis import claim_files, meta_analysis
+from innolab.base.errors import InputError
+from innolab.record.plan import Plan
+from innolab.record.runs import RunSet
+from innolab.report import folders, manifest
+from innolab.studies.study import Study
+
+_SHA_DIGITS = 9
+
+
+class Member(NamedTuple):
+    """A report that is pooled.
+
+    Attributes
+    ----------
+    name : its version; with a number where another one has the same
+    body : its manifest
+    runs : all that it holds, those that are not valid included
+    """
+
+    name: str
+    folder: Path
+    body: dict[str, Any]
+    plan: Plan
+    runs: RunSet
+
+
+def read(reports: Sequence[Path]) -> tuple[Study, list[Member]]:
+    """Return the study of several reports, and what each of them holds.
+
+    Raises
+    ------
+    InputError
+        Where there are fewer than two; where one is damaged, or has runs of another; where they
+        are of different studies, measured different things, or were judged by other claims than
+        today's.
+    """
+    if len(reports) < meta_analysis.LEAST:
+        raise InputError(
+            "Pooling takes two reports of a study or more, as of several people or hosts, and "
+            f"{len(reports)} is named. Name the others too: innolab pool REPORT REPORT ..."
+        )
+    bodies = [_whole(folder) for folder in reports]
+    plans = [Plan.read(folder) for folder in reports]
+    names = _names(reports)
+    study = _one_study(names, plans)
+    members = [
+        Member(name, folder, body, plan, study.read(folder))
+        for name, folder, body, plan in zip(names, reports, bodies, plans, strict=True)
+    ]
+    _require_one_spec(study, members)
+    _require_todays_claims(study, members)
+    _require_own_runs(members)
+    return study, members
+
+
+def _names(reports: Sequence[Path]) -> list[str]:
+    """Return a name for each report: people who measure on one day give the same version."""
+    versions = [folder.name for folder in reports]
+    return [
+        version if versions.count(version) == 1
+        else f"{version} ({versions[: place + 1].count(version)})"
+        for place, version in enumerate(versions)
+    ]  # fmt: skip
+
+
+def _whole(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a report that is as it was sealed."""
+    strange = folders.foreign(folder)
+    body = manifest.read(folder)
+    if faults := strange or manifest.faults(folder, body):
+        more = f" (and {len(faults) - 1} faults more)" if len(faults) > 1 else ""
+        raise InputError(
+            f"{folder} is not as it was sealed, so it is not pooled: {faults[0]}{more}. Take it "
+            f"from its source, or see all faults: innolab verify {folder}"
+        )
+    return body
+
+
+def _one_study(names: Sequence[str], plans: Sequence[Plan]) -> Study:
+    for name, plan in zip(names, plans, strict=True):
+        if plan.study != plans[0].study:
+            raise InputError(
+                f"{names[0]} is of {plans[0].study} and {name} of {plan.study}. Only reports of "
+                "one study can be pooled."
+            )
+    return studies.find(plans[0].study)
+
+
+def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
+    """Refuse reports that did not measure the same.
+
+    Their efforts may differ, and with these their digests: those say how long is measured.
+    """
+    first = members[0]
+    asked = [study.check(member.plan.parameters) for member in members]
+    measured = [{n: x for n, x in of.measured().items() if n != "effort"} for of in asked]
+    for member, of in zip(members, measured, strict=True):
+        both = {
+            "the study's revision": tuple(of.body.get("study_revision") for of in (first, member)),
+            **{n: (measured[0].get(n), of.get(n)) for n in {**measured[0], **of}},
+        }
+        if differing := [f"{n} is {a} and {b}" for n, (a, b) in both.items() if a != b]:
+            raise InputError(
+                f"{first.name} and {member.name} measured different things: "
+                f"{'; '.join(differing)}. Only reports that measured the same can be pooled; "
+                "effort, seed, builds, hosts and the code's commit may differ."
+            )
+    digests = [member.plan.spec_sha256 for member in members]
+    todays = [study.spec_sha256(of) for of in asked]
+    if digests != todays and len(set(digests)) > 1:
+        other = next(m for m, now in zip(members, todays, strict=True) if m.plan.spec_sha256 != now)
+        raise InputError(
+            f"{other.name} was measured by another definition of {study.name} than today's "
+            f"(spec_sha256 {other.plan.spec_sha256[:_SHA_DIGITS]}), as of a device that has "
+            "changed since, and others were not. Only reports that measured the same can be pooled."
+        )
+
+
+def _require_todays_claims(study: Study, members: Sequence[Member]) -> None:
+    """Refuse verdicts on other claims than those that the pooled estimates are judged by."""
+    todays = claim_files.sha256(study.papers.claims)
+    older = [member for member in members if member.body.get("claims_sha256") != todays]
+    if older:
+        named = ", ".join(member.name for member in older)
+        commands = " and ".join(f"innolab render {member.folder}" for member in older)
+        raise InputError(
+            f"{named}: judged by other claims than this innolab has, so bounds and verdicts would "
+            f"not go together. Render it anew from its runs ({commands}) and pool what that gives."
+        )
+
+
+def _require_own_runs(members: Sequence[Member]) -> None:
+    """Refuse runs that are in two reports: they would count twice."""
+    seen: dict[tuple[str, str, str], Member] = {}
+    for member in members:
+        own = [(run.key, run.started_at, run.ended_at) for run in member.runs.runs]
+        if shared := [one for one in own if one in seen]:
+            raise InputError(
+                f"{seen[shared[0]].name} and {member.name} have {len(shared)} runs in common, as "
+                "one report has that was rendered again from another's, and would count twice. "
+                "Name one of them."
+            )
+        seen |= dict.fromkeys(own, member)

@@ -1,0 +1,1 @@
+"""Many hosts that measure one plan."""

@@ -1,1 +1,0 @@
-"""What is done to a running server, and what it cost."""

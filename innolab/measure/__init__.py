@@ -1,0 +1,1 @@
+"""Measure: a plan's trials, one after the other, recorded one by one."""

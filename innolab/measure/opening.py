@@ -1,0 +1,228 @@
+"""Which recorded report a notebook shows where it is opened, and what it says where there is none.
+
+A notebook in JupyterLab works on a copy of what was recorded, in a temporary folder: figures and
+verdicts go there, and no cell can change a sealed report.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from innolab.base.clock import Clock
+from innolab.base.errors import InnolabError, InputError
+from innolab.measure import estimate, plan_text
+from innolab.measure.estimate import Earlier
+from innolab.measure.measure import measure
+from innolab.measure.prepare import prepare
+from innolab.measure.progress import Shown
+from innolab.record import replay, runlog
+from innolab.record.plan import Plan
+from innolab.record.runlog import RunLog
+from innolab.record.runs import RunSet
+from innolab.report import folders, manifest
+from innolab.report.prose import Prose, code, in_markdown
+from innolab.studies import schedule
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Study
+
+_HOW = "study.measure(anew=True)"
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a notebook shows that is not executed in a report's own folder.
+
+    Attributes
+    ----------
+    asked : the notebook's parameters, with which it would measure
+    plan : that of the report that is shown; where there is none, the plan of `asked`
+    report : the folder of the report that is shown, None where there is none
+    scratch : holds a copy of what was recorded and whatever cells write; goes with this object
+    says : which report is shown and how it differs from what is asked, in Markdown; or that there
+        is none and what to do
+    """
+
+    asked: Parameters
+    plan: Plan
+    report: Path | None
+    scratch: "TemporaryDirectory[str]"
+    says: str
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that the notebook works in."""
+        return Path(self.scratch.name)
+
+
+def opened(study: Study, asked: Parameters) -> Opened:
+    """Return the newest recorded report of some parameters, copied to be worked on.
+
+    Where a notebook has its study's defaults and no report fits, the newest finished one is shown,
+    those first that differ only in how long, how often or where was measured.
+
+    Raises
+    ------
+    InputError
+        Where there is no such report, and this host cannot measure one.
+    """
+    recorded = dict(_recorded(study))
+    for folder in _newest_first(study, recorded, asked):
+        if _is_whole(study, recorded[folder], folder):
+            return of_report(study, folder, asked)
+    nothing = _nothing_fits(study, recorded, asked)
+    try:
+        plan = prepare(study, asked)
+    except InputError as error:
+        raise InputError(f"{nothing} This host cannot measure it: {error}") from None
+    return Opened(asked, plan, None, _scratch(), f"{nothing} To measure it here: {_HOW}.")
+
+
+def of_report(study: Study, report: Path, asked: Parameters) -> Opened:
+    """Return one report, copied to be worked on; what only asks of its results is as asked."""
+    plan = Plan.read(report)
+    asks = study.parameters.with_role("asks")
+    given = {name: value for name, value in asked.model_dump().items() if name in asks}
+    shown = replace(plan, parameters={**plan.parameters, **given})
+    scratch = _scratch()
+    folders.copy_recorded(report, Path(scratch.name))
+    shown.write(Path(scratch.name))
+    return Opened(asked, shown, report, scratch, _notice(report, differing(study, plan, asked)))
+
+
+def is_anew(anew: bool | None) -> bool:
+    """Return whether to measure: as a cell says, else as INNOLAB_MEASURE=1 does for papermill."""
+    return os.environ.get("INNOLAB_MEASURE") == "1" if anew is None else anew
+
+
+def replayed(study: Study, shown: Opened) -> RunSet:
+    """Return the runs of the report that is shown, and display which one it is.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
+    from IPython.display import display
+
+    if shown.report is None:
+        raise InputError(f"{shown.says} {_duration(study, shown.plan)}")
+    with replay.of(shown.folder), Shown() as progress:
+        runs = measure(study, shown.folder, progress, Clock())
+    display(Prose(shown.says))
+    return runs
+
+
+def differing(study: Study, plan: Plan, asked: Parameters) -> dict[str, tuple[Any, Any]]:
+    """Return in which parameters a plan is not as asked: the plan's value and the one asked, each.
+
+    Those that only ask of the results are no part, nor devices that its host could not have.
+
+    Raises
+    ------
+    InputError
+        Where the plan's parameters are none of today's study.
+    """
+    has, wants = study.check(plan.parameters).model_dump(), asked.model_dump()
+    if plan.missing_devices:
+        wants["devices"] = [name for name in wants["devices"] if name not in plan.missing_devices]
+    asks = study.parameters.with_role("asks")
+    return {n: (has[n], wants[n]) for n in wants if n not in asks and has[n] != wants[n]}
+
+
+def _recorded(study: Study) -> Iterator[tuple[Path, Plan]]:
+    """Yield the reports of a study with their plans, the newest first; damaged ones left out."""
+    found = [*folders.finished(study.name), *folders.unfinished(study.name)]
+    for folder in reversed(found):
+        with contextlib.suppress(InnolabError):
+            plan = Plan.read(folder)
+            study.check(plan.parameters)
+            yield folder, plan
+
+
+def _newest_first(study: Study, recorded: Mapping[Path, Plan], asked: Parameters) -> list[Path]:
+    """Return the reports that may be shown, that which is preferred first."""
+    others = {folder: differing(study, plan, asked) for folder, plan in recorded.items()}
+    fitting = [folder for folder, names in others.items() if not names]
+    asks = set(study.parameters.with_role("asks"))
+    if asked.model_dump(exclude=asks) != study.parameters().model_dump(exclude=asks):
+        return fitting
+    repeats = study.parameters.with_role("repeats")
+    near = [f for f, names in others.items() if names and not _is_unfinished(f)]
+    return [*fitting, *sorted(near, key=lambda folder: bool(others[folder].keys() - repeats))]
+
+
+def _is_unfinished(folder: Path) -> bool:
+    return folder.name.endswith(folders.UNFINISHED)
+
+
+def _is_whole(study: Study, plan: Plan, folder: Path) -> bool:
+    """Return whether a folder has every run that today's study calls for."""
+    try:
+        runs = study.read(folder)
+        entries, _ = RunLog(folder / runlog.FILE, study.upgrade).entries()
+        due = schedule.due(study, plan, runs, runlog.registered(entries))
+    except InnolabError:
+        return False
+    return {trial.key for trial in due} <= {run.key for run in runs.runs}
+
+
+def _scratch() -> "TemporaryDirectory[str]":
+    return TemporaryDirectory(prefix="innolab-notebook-", ignore_cleanup_errors=True)
+
+
+def _name(report: Path) -> str:
+    return f"{report.parent.name}/{report.name}"
+
+
+def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> Prose:
+    says = f"**Recorded**: this shows the report {code(_name(report))}, and nothing is measured."
+    if others:
+        said = "; ".join(
+            f"{code(n)} was {in_markdown(repr(has))}, not {in_markdown(repr(wants))}"
+            for n, (has, wants) in others.items()
+        )
+        says += f" It was measured with other parameters than those above: {said}."
+    says += f" To measure with the parameters above: `{_HOW}`"
+    with contextlib.suppress(InnolabError):
+        took_s = manifest.read(report)["time_s"]["total"]
+        return Prose(f"{says}; this report took {plan_text.about(took_s)}.")
+    return Prose(f"{says}.")
+
+
+def _nothing_fits(study: Study, recorded: Mapping[Path, Plan], asked: Parameters) -> str:
+    """Return that no report can be shown, and which there are."""
+    if not recorded:
+        return f"No report of {study.name} is recorded in {folders.reports_folder()}."
+    said = []
+    for folder, plan in list(recorded.items())[:_MOST_NAMED]:
+        others = [f"{n} = {has!r}" for n, (has, _) in differing(study, plan, asked).items()]
+        state = "which is not whole" if not others else f"with {', '.join(others)}"
+        said.append(f"{_name(folder)} {state}")
+    more = len(recorded) - len(said)
+    rest = f"; and {more} more" if more else ""
+    return (
+        f"No report of {study.name} with these parameters is recorded. There are: "
+        f"{'; '.join(said)}{rest}. To see one of these, give the parameters cell its values."
+    )
+
+
+def _duration(study: Study, plan: Plan) -> str:
+    """Return how long measuring takes, as far as earlier reports say."""
+    oldest_first = reversed(list(_recorded(study)))
+    plans = {str(folder): other for folder, other in oldest_first if not _is_unfinished(folder)}
+    for name in estimate.nearest_first(plans, plan):
+        with contextlib.suppress(InnolabError):
+            time_s = manifest.read(Path(name))["time_s"]
+            earlier = Earlier(_name(Path(name)), plans[name], study.read(Path(name)), time_s)
+            found = estimate.expected(study, plan, study.planned(plan), [earlier])
+            if lasts := found.duration:
+                most = plan_text.about(lasts.until(found.last.blocks) + lasts.after_s)
+                return f"It may take {most}, by the times in {lasts.report}."
+    if budget_s := study.check(plan.parameters).budget_s:
+        return f"It takes up to {plan_text.about(budget_s)}, as its effort says."
+    return "No report says how long it takes; the cell shows the time left."

@@ -1,0 +1,1 @@
+"""What leaves a report: a figure's kit, a deposit."""

@@ -1,1 +1,0 @@
-"""Measuring: a plan's trials, one after the other, recorded one by one."""

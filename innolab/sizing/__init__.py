@@ -1,0 +1,1 @@
+"""The buffer pool of a server that runs: which size would be enough."""

@@ -1,0 +1,1 @@
+"""Published tables of other people: read, ranked, judged."""

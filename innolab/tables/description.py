@@ -1,0 +1,125 @@
+"""What a published table's columns are: what was varied, what was measured, in which units."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from innolab.base import parsing
+from innolab.base.errors import InputError
+from innolab.record.text_types import PlainText
+
+Kind = Literal["rate", "time"]
+Better = Literal["higher", "lower"]
+
+# Among the notes: all columns that nothing else names.
+ALL_OTHERS = "*"
+# A unit in a heading: `tps (1/s)`, `p95 [ms]`.
+_IN_HEADING = re.compile(r"(?P<name>.*?\S)\s*[\[(](?P<unit>[^\])]+)[\])]")
+# How names end in this collection.
+_BY_ENDING = {"_per_s": "1/s", "_per_min": "1/min", "_ms": "ms", "_us": "us", "_s": "s"}
+_TIMES = r"(?:us|ms|s|sec|seconds?|min|minutes?|h|hours?)"
+_PER_TIME = re.compile(rf"(?:.*(?:/|\bper\b|\ba\b))\s*{_TIMES}", re.IGNORECASE)
+_A_TIME = re.compile(r"(?:ns|us|µs)|" + _TIMES, re.IGNORECASE)
+
+
+def kind_of(unit: str) -> Kind | None:
+    """Return whether a unit is of a rate or of a time, from which follows what is better.
+
+    >>> kind_of("new orders/min"), kind_of("ms"), kind_of("GiB")
+    ('rate', 'time', None)
+    """
+    if _PER_TIME.fullmatch(unit.strip()):
+        return "rate"
+    return "time" if _A_TIME.fullmatch(unit.strip()) else None
+
+
+def heading(text: str) -> tuple[str, str | None]:
+    """Return the name of a column and the unit that its heading names, if any.
+
+    >>> heading("tps (1/s)"), heading("read_per_s"), heading("engine")
+    (('tps', '1/s'), ('read_per_s', '1/s'), ('engine', None))
+    """
+    if found := _IN_HEADING.fullmatch(text.strip()):
+        return found["name"], found["unit"].strip()
+    name = text.strip()
+    return name, next((unit for end, unit in _BY_ENDING.items() if name.endswith(end)), None)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Metric(_Part):
+    """A measured column.
+
+    Attributes
+    ----------
+    unit : of its values
+    better : which direction wins; a rate's and a time's need none
+    """
+
+    unit: PlainText = Field(min_length=1, max_length=60)
+    better: Better | None = None
+
+    @property
+    def direction(self) -> Better | None:
+        """Return which direction wins, None where nobody said."""
+        by_kind: dict[Kind | None, Better | None] = {"rate": "higher", "time": "lower", None: None}
+        return self.better or by_kind[kind_of(self.unit)]
+
+
+class About(_Part):
+    """A table's description. A file gives any of these; what it leaves out is taken from headings.
+
+    Attributes
+    ----------
+    title : of the page
+    source : who published it, where and when
+    metrics : the measured columns with their units
+    factors : the columns that were varied, each with its unit or nothing
+    ranked : the factor whose levels are ranked, at equal levels of all others
+    repeated_by : columns that tell replicates of one arm from each other
+    notes : columns that are neither, such as the source of a row; `*` for all others
+    output : the column that names a file beside the table, what sysbench or HammerDB printed
+    """
+
+    title: PlainText | None = Field(default=None, max_length=200)
+    source: PlainText | None = Field(default=None, max_length=1000)
+    metrics: dict[PlainText, Metric] = Field(default_factory=dict)
+    factors: dict[PlainText, PlainText | None] = Field(default_factory=dict)
+    ranked: PlainText | None = None
+    repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])
+    notes: list[PlainText] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
+    output: PlainText = "output"
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _short(cls, given: Any) -> Any:
+        """Let a metric be given by its unit alone."""
+        if not isinstance(given, Mapping):
+            return given
+        return {k: {"unit": v} if isinstance(v, str) else v for k, v in given.items()}
+
+
+def read(path: Path) -> About:
+    """Return the description that a YAML file holds.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be read, or names what a description does not have.
+    """
+    try:
+        text = parsing.read_text(path, parsing.MOST_YAML_BYTES)
+        body = parsing.yaml_value(parsing.yaml_node(text))
+        if not isinstance(body, dict):
+            raise ValueError("it holds no names with values")
+        return About.model_validate(body)
+    except ValueError as error:
+        raise InputError(
+            f"The description {path} cannot be used: {parsing.reason(error)}. It may have: "
+            f"{', '.join(About.model_fields)}. Nothing was written."
+        ) from None

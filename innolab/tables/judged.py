@@ -1,0 +1,280 @@
+"""The report of a published table: what was given, its rankings and verdicts, its page, sealed.
+
+What was given is kept: the table in one form, its description, the claims, and the spread that was
+borrowed. All else follows from these, so `verify` makes it again.
+"""
+
+import datetime
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from innolab import studies
+from innolab.analysis.claim_files import claims_of
+from innolab.analysis.claims import Claim
+from innolab.analysis.verdicts import rounded
+from innolab.base import files, memory, parsing
+from innolab.base.errors import InputError
+from innolab.base.quoting import shown
+from innolab.record import text_types
+from innolab.report import equality, folders, manifest, render, sealing
+from innolab.tables import description as describing
+from innolab.tables import judged_page, judging, load_outputs, spreads
+from innolab.tables import table as tables
+from innolab.tables.description import About, Kind
+from innolab.tables.judging import Judged, Lender
+from innolab.tables.rankings import Lead, Spread
+from innolab.tables.table import Table
+
+TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.yml"
+SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
+# What was given, and what was borrowed; all else is made from it.
+GIVEN = (TABLE_FILE, ABOUT_FILE, CLAIMS_FILE, SPREADS_FILE)
+# By how much the clocks of who judged and who verifies may differ.
+_CLOCKS_APART = datetime.timedelta(minutes=10)
+
+
+@memory.bounded("What was given")
+def judge(
+    path: Path,
+    claims: Path | None = None,
+    about: Path | None = None,
+    ranked: str | None = None,
+    name: str | None = None,
+    *,
+    prove: sealing.Proof,
+) -> tuple[Path, Judged]:
+    """Judge a table, write its report, and return the report's folder and what it says.
+
+    Parameters
+    ----------
+    path : a CSV file, or a JSON list of runs
+    claims : a YAML file as those in data/claims
+    about : a description of the columns
+    ranked : the factor whose levels are ranked
+    name : of the report; else that of the table's file
+    prove : takes the finished folder before it is put in its place, and raises if it does not hold
+
+    Raises
+    ------
+    InputError
+        Where anything that was given cannot be used. Nothing was written.
+    """
+    named = _name(name or re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-"))
+    given = [one for one in (path, claims, about) if one]
+    if absent := [one for one in given if not one.is_file()]:
+        raise InputError(f"There is no file {absent[0]}. Nothing was written.")
+    described = describing.read(about) if about else About()
+    if ranked:
+        described = described.model_copy(update={"ranked": ranked})
+    table = tables.read(path, described, load_outputs.metrics)
+    body = _claims_text(claims) if claims else None
+    found = _judged(named, table, claims, _lent_today)
+    with folders.next_version(named) as final, sealing.apart(final.name) as folder:
+        files.write(folder / TABLE_FILE, table.as_csv())
+        files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
+        if body is not None:
+            files.write(folder / CLAIMS_FILE, body)
+        files.write(folder / SPREADS_FILE, _json(_spreads(found.spreads)))
+        write(found, folder)
+        facts = {
+            **_facts(found),
+            "given": {one.name: files.digest(one) for one in given} | _outputs(path, table),
+        }
+        manifest.write_of_table(folder, facts)
+        prove(folder)
+        return folders.put(folder, final), found
+
+
+def _facts(found: Judged) -> dict[str, Any]:
+    """Return the part of a manifest that follows from a table and its description."""
+    table = found.table
+    return {
+        "study": found.name,
+        "title": found.title,
+        "source": table.about.source,
+        "runs": {"rows": len(table.rows), "arms": len(table.arms)},
+    }
+
+
+def _outputs(path: Path, table: Table) -> dict[str, str]:
+    """Return the digest of each output that the table names. They may hold secrets, so no copy."""
+    named = [row.cells.get(table.about.output, "") for row in table.rows]
+    return {
+        name: files.digest(path.parent / name)
+        for name in named
+        if name and (path.parent / name).is_file()
+    }
+
+
+def _name(name: str) -> str:
+    if not re.fullmatch(text_types.FOLDER_NAME, name):
+        raise InputError(
+            f"{shown(name)} is no name for a report: small letters, digits and hyphens make one. "
+            "Give one with --name. Nothing was written."
+        )
+    if name in studies.names():
+        raise InputError(
+            f"'{name}' is the name of a study. Give the table another with --name. Nothing was "
+            "written."
+        )
+    return name
+
+
+def _claims_text(path: Path) -> str:
+    try:
+        return parsing.read_text(path, parsing.MOST_YAML_BYTES)
+    except ValueError as error:
+        raise InputError(
+            f"The claims {path} cannot be read: {parsing.reason(error)}. Nothing was written."
+        ) from None
+
+
+def _judged(name: str, table: Table, claims: Path | None, lend: Lender) -> Judged:
+    of = judging.spreads_of(table, lend)
+    found: list[Claim] = []
+    if claims:
+        found = claims_of(claims, table.factors, set(of), table.arms)
+    return judging.judged(name, table, of, found)
+
+
+def _lent_today(_metric: str, kind: Kind | None) -> Spread | None:
+    return spreads.borrowed(kind, spreads.read()) if kind else None
+
+
+def recorded(folder: Path, name: str) -> Judged:
+    """Return what the table in a report's folder says, computed anew from what was given.
+
+    A spread that was borrowed is taken as it was then.
+
+    Raises
+    ------
+    InputError
+        Where what was given cannot be used.
+    """
+    try:
+        about = About.model_validate(parsing.json_file(folder / ABOUT_FILE))
+        kept = {
+            metric: _spread(body)
+            for metric, body in parsing.json_file(folder / SPREADS_FILE).items()
+        }
+    except (ValueError, TypeError, AttributeError, LookupError) as error:
+        raise InputError(f"{ABOUT_FILE} or {SPREADS_FILE} is damaged: {error}") from None
+    table = tables.read(folder / TABLE_FILE, about, None)
+    claims = folder / CLAIMS_FILE
+    lent = {metric: spread for metric, spread in kept.items() if spread.borrowed}
+    return _judged(
+        name, table, claims if claims.exists() else None, lambda metric, _: lent.get(metric)
+    )
+
+
+def _spread(body: dict[str, Any]) -> Spread:
+    """Return a spread that a report keeps; nobody knows who wrote it."""
+    sd, freedom, arms = float(body["sd"]), int(body["freedom"]), int(body["arms"])
+    if not (0 < sd <= judging.WIDEST and freedom > 0):
+        raise ValueError(f"no spread: {sd} with {freedom} degrees of freedom")
+    return Spread(sd, freedom, arms, str(body["says"]), bool(body["borrowed"]))
+
+
+def write(found: Judged, folder: Path) -> None:
+    """Write verdicts, rankings, figures and page of a table into a folder."""
+    verdicts = [verdict.model_dump() for verdict in found.verdicts]
+    files.write(folder / render.VERDICTS_FILE, _json(verdicts))
+    files.write(folder / RANKINGS_FILE, _json(rankings_body(found)))
+    judged_page.write(found, folder)
+
+
+def faults(report: Path, body: dict[str, Any], *, with_page: bool) -> tuple[list[str], list[str]]:
+    """Return in what a sealed report differs from what its table gives, and notes for a reader."""
+    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
+        made = Path(place) / str(body["version"])
+        made.mkdir()
+        for name in GIVEN:
+            if (report / name).is_file():
+                shutil.copy(report / name, made / name)
+        try:
+            found = recorded(made, str(body["study"]))
+        except InputError as error:
+            return [str(error)], []
+        files.write(made / SPREADS_FILE, _json(_spreads(found.spreads)))
+        write(found, made)
+        names = manifest.members(report).keys() | manifest.members(made).keys()
+        if not with_page:
+            names &= {*GIVEN, render.VERDICTS_FILE, RANKINGS_FILE}
+        differing = equality.differences(report, made, sorted(names)) + _unbound(found, body)
+    # By all its numbers: the words alone would vouch for a smaller one.
+    today = {known.spread for known in spreads.read()}
+    notes = [
+        f"{metric}: its spread is {spread.says}"
+        + ("." if spread in today else ", which is no row of today's data/spreads.csv.")
+        for metric, spread in found.spreads.items()
+        if spread.borrowed
+    ]
+    return differing, notes
+
+
+def _unbound(found: Judged, body: dict[str, Any]) -> list[str]:
+    """Return what of a manifest does not follow from the table, or from a clock."""
+    faults = [
+        f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {TABLE_FILE} and {ABOUT_FILE}"
+        for name, value in _facts(found).items()
+        if body[name] != value
+    ]
+    now = datetime.datetime.now(datetime.UTC)
+    sealed_at = datetime.datetime.fromisoformat(body["sealed_at"])
+    if sealed_at > now + _CLOCKS_APART:
+        faults.append(
+            f"{folders.MANIFEST_FILE}: it says that it was sealed at {body['sealed_at']}, and by "
+            f"this machine's clock it is {now:%Y-%m-%d %H:%M}"
+        )
+    began = datetime.date.fromisoformat(body["version"][: len("2026-01-31")])
+    # A table that is judged at midnight is sealed on the next day.
+    if not began <= sealed_at.astimezone(datetime.UTC).date() <= began + datetime.timedelta(1):
+        faults.append(f"{folders.MANIFEST_FILE}: it was not sealed on the day that its version has")
+    return faults
+
+
+def rankings_body(found: Judged) -> list[dict[str, Any]]:
+    """Return rankings as rankings.json has them, numbers with six digits."""
+    return [
+        {
+            "metric": one.metric,
+            "unit": found.table.about.metrics[one.metric].unit,
+            "at": one.at,
+            "outcome": "decided" if one.ranking.first.is_decided else "noise",
+            "lead": _lead(one.ranking.first),
+            "level_with_best": one.ranking.level_with_best,
+            "order": [
+                {**_interval(standing.found), "level": standing.level}
+                for standing in one.ranking.standings
+            ],
+            "pairs": [_lead(lead) for lead in one.ranking.leads],
+        }
+        for one in found.rankings
+    ]
+
+
+def _lead(lead: Lead) -> dict[str, Any]:
+    return {
+        "of": lead.of,
+        "to": lead.to,
+        **_interval(lead.ratio),
+        "outcome": "decided" if lead.is_decided else "noise",
+        "spread_most": rounded(lead.spread_most),
+    }
+
+
+def _interval(found: Any) -> dict[str, Any]:
+    ends = {name: rounded(getattr(found, name)) for name in ("estimate", "low", "high")}
+    return {**ends, "n": found.n, "level": found.level}
+
+
+def _spreads(of: dict[str, Spread]) -> dict[str, Any]:
+    return {name: one._asdict() | {"sd": rounded(one.sd)} for name, one in of.items()}
+
+
+def _json(body: Any) -> str:
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"

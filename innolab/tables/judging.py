@@ -1,0 +1,278 @@
+"""What a published table says: its rankings, and the claims made about it, beyond the noise.
+
+The same predicates, outcomes and words as for a study's own runs. What differs is where the noise
+comes from: a table's arms share no blocks, so their spread is that of replicates, or borrowed.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from innolab.analysis import outcomes, stats
+from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion, Quantity, Where
+from innolab.analysis.outcomes import DECIDED, Finding
+from innolab.analysis.published import published_value
+from innolab.analysis.verdicts import Verdict, rounded
+from innolab.base.errors import InputError
+from innolab.record.run import Level
+from innolab.tables import rankings
+from innolab.tables.description import Kind, kind_of
+from innolab.tables.rankings import Ranking, Spread
+from innolab.tables.table import Table
+
+# The largest published table here makes 200. Each pair is an entry of rankings.json and, if it is
+# decided, of the page.
+_MOST_PAIRS = 20_000
+# Standard deviation of logarithms: replicates that are twenty times apart are no replicates.
+WIDEST = 3.0
+
+
+class Placed(NamedTuple):
+    """A ranking and where it holds.
+
+    Attributes
+    ----------
+    metric : what it ranks by
+    at : the levels of all other factors
+    ranking : the levels of the ranked factor, best first
+    """
+
+    metric: str
+    at: Where
+    ranking: Ranking
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A table with what it says.
+
+    Attributes
+    ----------
+    name : of the report, in the place of a study's
+    spreads : of each metric, between runs of one arm
+    rankings : by each metric, at each combination of the factors that are not ranked
+    claims, verdicts : what is claimed, and what the table says of it; none where none were given
+    """
+
+    name: str
+    table: Table
+    spreads: dict[str, Spread]
+    rankings: list[Placed]
+    claims: list[Claim]
+    verdicts: list[Verdict]
+
+    @property
+    def title(self) -> str:
+        """Return the title of its page."""
+        return self.table.about.title or f"The table {self.name}"
+
+
+# Takes a metric and its kind, and returns the spread that it may borrow.
+Lender = Callable[[str, Kind | None], Spread | None]
+
+
+def spreads_of(table: Table, lend: Lender) -> dict[str, Spread]:
+    """Return for each metric the spread between runs of one arm: the table's own, or borrowed.
+
+    Parameters
+    ----------
+    lend : asked where no arm has two values
+
+    Raises
+    ------
+    InputError
+        Where replicates are the same to the last digit, or there is nothing to borrow.
+    """
+    found = {}
+    for name, metric in table.about.metrics.items():
+        arms = [values for arm in table.arms if (values := table.values(name, arm))]
+        spread = rankings.pooled(arms) or lend(name, kind_of(metric.unit))
+        if spread is None:
+            raise InputError(
+                f"No arm of the table has two values of {name}, and this collection has no spread "
+                f"to lend to one in {metric.unit}, which is no rate and no time. Add replicates, "
+                "or list the column under notes of a description (--about). Nothing was written."
+            )
+        if spread.sd <= 0:
+            raise InputError(
+                f"All replicates of {name} are the same to the last digit: they are copied, or "
+                "rounded to less than they differ. Keep one of each if they are copied; else list "
+                "the column under notes of a description (--about). Nothing was written."
+            )
+        if spread.sd > WIDEST:
+            raise InputError(
+                f"Replicates of {name} differ by a factor of {math.exp(spread.sd):,.0f} and more, "
+                "as where one is in another unit or has a digit too many. Mend them. Nothing was "
+                "written."
+            )
+        found[name] = spread
+    return found
+
+
+def ranked(table: Table, of: Mapping[str, Spread], level: float = stats.LEVEL) -> list[Placed]:
+    """Return the rankings of a table: by each metric, at each combination of the other factors.
+
+    Where fewer than two levels have a value there is none.
+    """
+    name, others = table.about.ranked, [f for f in table.about.factors if f != table.about.ranked]
+    assert name is not None
+    places: dict[tuple[tuple[str, Level], ...], list[Where]] = {}
+    for arm in table.arms:
+        places.setdefault(tuple((factor, arm[factor]) for factor in others), []).append(arm)
+    pairs = len(of) * sum(len(arms) * (len(arms) - 1) // 2 for arms in places.values())
+    if pairs > _MOST_PAIRS:
+        raise InputError(
+            f"The levels of {name} make {pairs:,} pairs to compare, and {_MOST_PAIRS:,} are the "
+            "most. Rank a factor of fewer levels with --ranked, or judge a part of the table. "
+            "Nothing was written."
+        )
+    found = []
+    for metric, spread in of.items():
+        for place, at_place in places.items():
+            arms = {arm[name]: values for arm in at_place if (values := table.values(metric, arm))}
+            if len(arms) > 1:
+                higher = table.about.metrics[metric].direction == "higher"
+                ranking = rankings.ranked(arms, spread, is_higher_better=higher, level=level)
+                found.append(Placed(metric, dict(place), ranking))
+    if not found:
+        raise InputError(
+            f"No two levels of {name} were measured at the same levels of "
+            f"{', '.join(others) or 'nothing else'}, so there is nothing to rank. If one of these "
+            "is no factor, list it under notes of a description (--about). Nothing was written."
+        )
+    return found
+
+
+def judged(name: str, table: Table, of: dict[str, Spread], claims: Sequence[Claim]) -> Judged:
+    """Return what a table says.
+
+    Parameters
+    ----------
+    name : of its report
+    of : the spread of each metric
+    claims : checked against the table's factors, metrics and arms
+
+    Raises
+    ------
+    InputError
+        Where a claim needs what no table has, or there is nothing to rank.
+    """
+    _require_judgeable(claims)
+    found = verdicts(claims, table, of, name)
+    return Judged(name, table, of, ranked(table, of), list(claims), found)
+
+
+def _require_judgeable(claims: Sequence[Claim]) -> None:
+    """Raise InputError where claims need what a table does not have, or two have one id."""
+    ids = [claim.id for claim in claims]
+    for claim in claims:
+        why = None
+        if ids.count(claim.id) > 1:
+            why = "stands twice"
+        elif claim.published and "value" not in claim.published:
+            why = "names published figures by ids, which a table has none of; write {value: ...}"
+        elif claim.holds and claim.holds.about_published is not None and not claim.published:
+            why = "is about a published value and names none"
+        elif claim.mean and claim.mean.censored_by:
+            why = "is about a censored mean, which a table has no word for"
+        if why:
+            raise InputError(f"The claim {claim.id} {why}. Nothing was written.")
+
+
+def verdicts(
+    claims: Sequence[Claim],
+    table: Table,
+    of: Mapping[str, Spread],
+    name: str,
+    level: float = stats.LEVEL,
+) -> list[Verdict]:
+    """Return what a table says of each claim.
+
+    Parameters
+    ----------
+    of : the spread of each metric
+    name : what stands in the place of a server: the table's
+    """
+    return [_verdict(claim, table, of, name, level) for claim in claims]
+
+
+def _verdict(
+    claim: Claim, table: Table, of: Mapping[str, Spread], name: str, level: float
+) -> Verdict:
+    value = published_value({}, claim)
+    head: dict[str, Any] = {
+        "claim": claim.id,
+        "server": name,
+        "says": claim.says,
+        "stands": claim.stands,
+        "source": claim.source,
+        "published": None if value is None else rounded(value),
+        "level": level,
+    }
+    measure = claim.measure
+    found = None
+    if claim.holds is not None and measure is not None:
+        sides = [_values(table, measure.metric, side) for side in claim.sides]
+        if all(sides):
+            found = _finding(claim, claim.holds, sides, of[measure.metric], level)
+    if found is None:
+        reason = claim.not_measured or claim.absent or "the table has no value of these arms"
+        return Verdict(
+            **head, verdict="not-run", estimate=None, low=None, high=None, n=0, reason=reason
+        )
+    assert measure is not None
+    cares = [claim.care] if claim.care else []
+    if of[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
+        cares.append(f"the spread is {of[measure.metric].says}")
+    return Verdict(
+        **head,
+        verdict=found.outcome,
+        estimate=rounded(found.interval.estimate),
+        low=rounded(found.interval.low),
+        high=rounded(found.interval.high),
+        n=found.interval.n,
+        reason=found.reason,
+        caveat="; ".join(cares) or None,
+        blocks_needed=found.blocks_needed,
+        needs=found.needs,
+    )
+
+
+def _values(table: Table, metric: str, side: Where) -> list[float]:
+    [arm] = [arm for arm in table.arms if side.items() <= arm.items()]
+    return table.values(metric, arm)
+
+
+def _finding(
+    claim: Claim, holds: Holds, sides: list[list[float]], spread: Spread, level: float
+) -> Finding:
+    published = published_value({}, claim)
+    low, high = holds.bounds(published)
+    claimed = outcomes.claimed_text(holds, published)
+    if isinstance(claim.measure, Largest):
+        return outcomes.by_largest(sides, high, level)
+    if isinstance(claim.measure, Proportion):
+        return outcomes.by_proportion(sides[0], low, high, claimed, level)
+    if isinstance(claim.measure, Comparison):
+        interval = rankings.ratio(sides[0], sides[1], spread, level)
+    else:
+        interval = rankings.mean(sides[0], spread, level)
+    outcome, reason = outcomes.decide(interval, low, high, claimed)
+    if outcome in DECIDED:
+        return Finding(interval, outcome, reason)
+    n = _needed(interval, low, high, spread, len(sides))
+    needs = (
+        f"about {n} replicates of each arm"
+        if n
+        else "more replicates than anybody would wait for, or a claim further from what was found"
+    )
+    return Finding(interval, outcome, reason, n, needs)
+
+
+def _needed(
+    interval: stats.Interval, low: float, high: float, spread: Spread, arms: int
+) -> int | None:
+    ends = [bound for bound in (low, high) if 0 < bound < math.inf]
+    apart = min((abs(math.log(interval.estimate / bound)) for bound in ends), default=0.0)
+    return rankings.replicates_for(apart, spread, interval.n, interval.level, arms=arms)

@@ -1,0 +1,125 @@
+"""By how much restarts of one arm differ in this collection's own reports, for tables that lack it.
+
+`data/spreads.csv` holds a row for each metric that reports compare; `make spreads` writes it. A
+table without replicates borrows from it: no published number says how far its next run would lie.
+"""
+
+import csv
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from innolab.base import places, spreadsheet
+from innolab.record.run import Level
+from innolab.record.runs import RunSet
+from innolab.tables.description import Kind, kind_of
+from innolab.tables.rankings import Spread, pooled
+
+FILE = places.own("data", "spreads.csv")
+_DIGITS = 4
+
+
+class Known(NamedTuple):
+    """A row of data/spreads.csv.
+
+    Attributes
+    ----------
+    kind : rate or time
+    study, metric, unit : what was measured
+    report, day : where, and when that report was made
+    sd_log : standard deviation between restarts of one arm, of the logarithm
+    freedom, arms : its degrees of freedom, and of how many arms
+    """
+
+    kind: str
+    study: str
+    metric: str
+    unit: str
+    report: str
+    day: str
+    sd_log: float
+    freedom: int
+    arms: int
+
+    @property
+    def spread(self) -> Spread:
+        """Return it as one that a table borrows."""
+        return Spread(
+            self.sd_log,
+            self.freedom,
+            self.arms,
+            f"borrowed from this collection: restarts of one arm differed by {self.sd_log:.1%} in "
+            f"{self.metric} of {self.study}/{self.report} ({self.day}, {self.arms} arms, "
+            f"{self.freedom} degrees of freedom)",
+            borrowed=True,
+        )
+
+
+def found(
+    study: str,
+    report: str,
+    runs: RunSet,
+    compared: Mapping[str, Sequence[str]],
+    units: Mapping[str, str],
+) -> list[Known]:
+    """Return the spread of each metric of a report between restarts of one arm.
+
+    Twins are left out: they share a block with their arm.
+
+    Parameters
+    ----------
+    runs : of the report
+    compared : the metrics, with the within-factors of each
+    units : of the metrics; those that are neither rates nor times are left out
+    """  # fmt: skip
+    rows = []
+    for metric, within in compared.items():
+        arms: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        for run in runs.valid.runs:
+            for row in run.observations if not run.twin else ():
+                if row.keys() & runs.within == set(within) and float(row.get(metric, 0)) > 0:
+                    levels: dict[str, Level] = {**run.factors, **{n: row[n] for n in within}}
+                    arms[tuple(levels.items())].append(float(row[metric]))
+        kind = kind_of(units[metric])
+        if kind and (of := pooled(list(arms.values()))):
+            day = report.rpartition("-")[0]
+            sd = round(of.sd, _DIGITS)
+            rows.append(
+                Known(kind, study, metric, units[metric], report, day, sd, of.freedom, of.arms)
+            )
+    return rows
+
+
+def read(path: Path = FILE) -> list[Known]:
+    """Return the rows of data/spreads.csv."""
+    with path.open(newline="") as file:
+        return [
+            Known(
+                **{  # type: ignore[arg-type]
+                    **row,
+                    "sd_log": float(row["sd_log"]),
+                    "freedom": int(row["freedom"]),
+                    "arms": int(row["arms"]),
+                }
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+def as_csv(rows: Sequence[Known]) -> str:
+    """Return data/spreads.csv."""
+    import pandas as pd
+
+    return spreadsheet.csv_text(pd.DataFrame(rows, columns=list(Known._fields)))
+
+
+def borrowed(kind: Kind, rows: Sequence[Known]) -> Spread | None:
+    """Return the spread to borrow for rates or for times: the median one of its kind.
+
+    Of an even number the larger of the two in the middle: too wide an interval decides too little,
+    too narrow a one says what is not so.
+    """
+    of_kind = sorted((row for row in rows if row.kind == kind), key=lambda row: row.sd_log)
+    return of_kind[math.floor(len(of_kind) / 2)].spread if of_kind else None

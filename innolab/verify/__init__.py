@@ -1,0 +1,1 @@
+"""Check a report without a server."""

@@ -1,0 +1,281 @@
+"""Check a report without a server, by the installed innolab alone: nothing of the report runs."""
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from innolab import studies
+from innolab.analysis import claim_files, consistency, controls
+from innolab.base import memory
+from innolab.base.children import Child
+from innolab.base.errors import InnolabError, InputError
+from innolab.record import runlog
+from innolab.record.plan import Plan
+from innolab.record.runlog import RunLog
+from innolab.record.runs import RunSet
+from innolab.report import crate, equality, file_contents, folders, manifest, render, rendering_code
+from innolab.studies import judging, rules
+from innolab.studies.rules import Rules
+from innolab.studies.study import Study
+from innolab.tables import judged
+from innolab.verify import git_history, series_and_variables, session, signatures
+
+LIMITS = (
+    "What this cannot prove: that the runs happened. Anyone who invents a whole session with "
+    "patience, its series, counters and clock included, makes a report that holds; a signature "
+    "says who vouches for it, and measuring again is the only proof."
+)
+_WORKER = "innolab.verify.worker"
+# Of a verdict: what is no sentence, which a later innolab may word otherwise.
+_VALUES = (
+    "claim", "server", "stands", "verdict", "published", "estimate", "low", "high", "level", "n",
+    "looks", "power", "blocks_needed",
+)  # fmt: skip
+
+
+@dataclass
+class Findings:
+    """What was found of a report: faults, each naming its file, and what a reader should know.
+
+    Attributes
+    ----------
+    of : what was compared
+    page : whether page and figures were compared with what the runs give; `unknown` if the code
+        that made them is not today's, which then cannot say
+    why_unknown : why it is unknown
+    """
+
+    faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    of: str = "files, runs, settings, series, checks and verdicts"
+    page: Literal["checked", "left out", "unknown"] = "unknown"
+    why_unknown: str = ""
+
+
+@memory.bounded("The report")
+def verify(report: Path, *, signers: Path | None = None, records_only: bool = False) -> Findings:
+    """Return every fault of a report; none means that what was looked at holds.
+
+    Cheap tests come first, and nothing is computed from a report that fails them.
+
+    Parameters
+    ----------
+    signers : a file of allowed signers as ssh-keygen reads it; by default the user's own
+    records_only : whether page and figures are left out
+
+    Raises
+    ------
+    InputError
+        If manifest or plan are damaged, or the report is of an unknown study.
+    """
+    found = Findings(page="left out" if records_only else "unknown")
+    if foreign := folders.foreign(report) or file_contents.faults(report):
+        found.faults += foreign
+        return found
+    body = manifest.read(report)
+    found.faults += manifest.faults(report, body)
+    if found.faults:
+        return found
+    if manifest.is_of_table(body):
+        _table(report, body, found)
+    else:
+        _study_report(report, body, found)
+    faults, notes = signatures.check(report, signers)
+    found.faults += faults
+    found.notes += notes
+    return found
+
+
+def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
+    """Add what is wrong with the report of a study."""
+    plan = Plan.read(report)
+    today = studies.find(plan.study)
+    try:
+        kept = rules.read(report)
+        study = rules.applied(today, kept, report)
+        study.check(plan.parameters)
+        study.claims()
+        runs = study.read(report)
+        found.faults += _records(report, body, today, study, kept, plan, runs, found)
+    except InnolabError as error:
+        found.faults.append(str(error))
+    if found.faults:
+        return
+    # Series take some seconds of a second core, while the page is computed again on the first.
+    metrics = Child(_WORKER, "metrics", study.name, str(report))
+    try:
+        found.faults += _verdicts(report, study, plan, runs)
+        found.notes += _todays(today, study, kept, plan, runs)
+        if found.page != "left out":
+            _page(report, body, study, found)
+        faults, notes = _ended(metrics, "metrics")
+        found.faults += faults
+        found.notes += notes
+    finally:
+        metrics.end()
+
+
+def _records(
+    report: Path,
+    body: dict[str, Any],
+    today: Study,
+    study: Study,
+    kept: Rules,
+    plan: Plan,
+    runs: RunSet,
+    found: Findings,
+) -> list[str]:
+    """Return what contradicts itself in what was recorded, and add notes on it.
+
+    The very code that rendered a report judges as it did then, to the letter.
+    """
+    is_same_code = rendering_code.difference(body, study) is None
+    entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
+    faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
+    faults += session.of_session(entries, body)
+    of_history, notes = git_history.of_sessions(entries, today.papers.claims)
+    faults += of_history
+    found.notes += [*notes, *controls.complete(runs).notes]
+    faults += session.of_plan(study, kept, plan, entries, runs, body, to_the_letter=is_same_code)
+    faults += series_and_variables.faults(runs, report)
+    claims_sha256 = claim_files.sha256(study.papers.claims)
+    if body.get("claims_sha256") != claims_sha256:
+        faults.append(f"{rules.CLAIMS_FILE}: it is not the file that the manifest names")
+    if is_same_code and body["rendered_from"] is None:
+        others = rules.differences(kept, rules.of(today, plan, runs))
+        faults += [f"{rules.FILE}: {says}" for says in others]
+    found.notes += consistency.own_builds(runs.runs)
+    if not runlog.is_bound(entries):
+        found.notes.append(
+            f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
+            "innolab 0.1.0: their order and the number planned were not checked."
+        )
+    found.notes += consistency.claims(runlog.by_session(entries), claims_sha256)
+    return faults
+
+
+def _verdicts(report: Path, study: Study, plan: Plan, runs: RunSet) -> list[str]:
+    """Return whether the verdicts are others than the report's claims give by its runs."""
+    kept = render.read_verdicts(report)
+    given = [verdict.model_dump() for verdict in judging.verdicts(study, plan, runs)]
+    kept, given = ([{n: one[n] for n in _VALUES} for one in of] for of in (kept, given))
+    others = [
+        f"{one['claim']} on {one['server']}"
+        for one, other in zip(kept, given, strict=False)
+        if one != other
+    ]
+    if not others and len(kept) == len(given):
+        return []
+    which = ", ".join(others[:4]) or f"{len(kept)} of {len(given)}"
+    return [f"{render.VERDICTS_FILE}: its verdicts do not follow from the recorded runs: {which}"]
+
+
+def _todays(today: Study, study: Study, kept: Rules, plan: Plan, runs: RunSet) -> list[str]:
+    """Return what today's rules and claims would judge otherwise."""
+    try:
+        now = rules.of(today, plan, runs)
+        notes = list(rules.differences(kept, now))
+        notes += session.judged_otherwise(today, now, runs) if notes else []
+        if all(map(_are_equal, today.papers[:2], study.papers[:2])):
+            return notes
+        claims = {claim.id for claim in today.claims()} & {claim.id for claim in study.claims()}
+        verdicts = [
+            {(one.claim, one.server): one.verdict for one in judging.verdicts(by, plan, runs)}
+            for by in (study, today)
+        ]
+    except (InnolabError, LookupError, TypeError, ValueError) as error:
+        return [f"Today's study cannot judge these runs ({error}); the report's own rules did."]
+    turned = [
+        f"{claim} on {server} {verdict}, not {verdicts[1].get((claim, server), 'there')}"
+        for (claim, server), verdict in verdicts[0].items()
+        if claim in claims and verdicts[1].get((claim, server)) != verdict
+    ]
+    return notes + (
+        [f"By today's claims some verdicts are others than the report's: {'; '.join(turned)}."]
+        if turned
+        else []
+    )
+
+
+def _are_equal(one: Path, other: Path) -> bool:
+    return one.is_file() == other.is_file() and (
+        not one.is_file() or one.read_bytes() == other.read_bytes()
+    )
+
+
+def _page(report: Path, body: dict[str, Any], study: Study, found: Findings) -> None:
+    """Add in what page, figures, notebook and crate differ from what today's code makes."""
+    if why := rendering_code.difference(body, study):
+        found.why_unknown = why
+        return
+    found.page = "checked"
+    found.of += ", figures, notebook and page"
+    with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
+        made = Path(place) / str(body["version"])
+        made.mkdir()
+        folders.copy_recorded(report, made)
+        rules.keep(study, made)
+        faults, _ = _ended(Child(_WORKER, "page", study.name, str(made)), render.NOTEBOOK_FILE)
+        faults = faults or _differences(report, made, study)
+        found.faults += faults
+        if faults and (diff := _cells_diff(report, made)):
+            found.faults.append(
+                f"{render.NOTEBOOK_FILE}: its cells are not those of the study's notebook"
+            )
+            found.notes += ["How the notebook differs:", *diff]
+
+
+def _ended(child: Child, what: str) -> tuple[list[str], list[str]]:
+    """Return the faults and notes of a process, or that it could not do its work."""
+    try:
+        faults, notes = child.result()
+    except InnolabError as error:
+        return [f"{what}: they cannot be computed again: {error}"], []
+    return faults, notes
+
+
+def _differences(report: Path, made: Path, study: Study) -> list[str]:
+    """Return how a report is not what was made again of its runs."""
+    crate.write(study, made, study.read(made).runs, manifest.digests(made))
+    names = manifest.members(report).keys() | manifest.members(made).keys()
+    found = equality.differences(report, made, sorted(names - {crate.CRATE_FILE}))
+    return found + crate.differences(report, made, manifest.digests(report))
+
+
+def _cells_diff(report: Path, made: Path) -> list[str]:
+    kept, wanted = (folder / render.NOTEBOOK_FILE for folder in (report, made))
+    if not wanted.exists():
+        return []
+    return consistency.guarded(lambda: equality.cells_diff(kept, wanted), render.NOTEBOOK_FILE)
+
+
+def _table(report: Path, body: dict[str, Any], found: Findings) -> None:
+    """Add what is wrong with the report of a judged table."""
+    found.of = "files, table, rankings and verdicts"
+    if found.page != "left out":
+        found.why_unknown = rendering_code.difference(body, None) or ""
+        found.page = "unknown" if found.why_unknown else "checked"
+    faults, notes = judged.faults(report, body, with_page=found.page == "checked")
+    if found.page == "checked":
+        found.of += ", figures and page"
+    found.faults += faults
+    found.notes += notes
+
+
+def unsound(report: Path) -> list[str]:
+    """Return why nobody should vouch for a report: its faults, or that its page is not checked."""
+    found = verify(report)
+    return found.faults or ([found.why_unknown] if found.page == "unknown" else [])
+
+
+def require(report: Path) -> None:
+    """Refuse a report that does not hold, its page included.
+
+    Raises
+    ------
+    InputError
+        Names the first fault.
+    """
+    if faults := unsound(report):
+        raise InputError(f"{report.name} does not hold: {faults[0]}. See: innolab verify {report}")
