@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmarks.common import build
 from innolab import studies
-from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine, pagecache, tools
 from innolab.hosts.local import HERE
 from innolab.mysql import datasets
+from innolab.mysql.my_cnf import base_settings_file
 
 PAIRS = 9
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from innolab.base.errors import InputError
-from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server
 
 MIB = 1024**2

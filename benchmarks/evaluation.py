@@ -20,10 +20,10 @@ from innolab.analysis import stats
 from innolab.base.errors import InnolabError
 from innolab.bench import sysbench
 from innolab.bench.sysbench import Workload
-from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import datasets
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server
 from innolab.storage import emulated
 from innolab.storage.profiles import Profile

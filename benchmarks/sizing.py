@@ -23,11 +23,11 @@ from innolab.analysis import stats
 from innolab.base.errors import InnolabError
 from innolab.bench import oltp, sysbench
 from innolab.bench.sysbench import Workload
-from innolab.bench.trial import base_settings_file
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server
 from innolab.sizing import advice, stretches
 from innolab.sizing.advice import Asked

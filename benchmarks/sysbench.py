@@ -10,11 +10,12 @@ from benchmarks.common import MIB, build
 from innolab import studies
 from innolab.bench import sysbench
 from innolab.bench.sysbench import Workload
-from innolab.bench.trial import LOADED_PERIOD_S, base_settings_file
+from innolab.bench.trial import LOADED_PERIOD_S
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import counters, datasets
 from innolab.mysql.counters import Counters
+from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server
 from innolab.record.series import Sampler
 

@@ -1,4 +1,4 @@
-"""The shape of the project: layers, locks, notebooks, documents, all of one mind."""
+"""The shape of the project: rooms, locks, notebooks, documents, all of one mind."""
 
 import ast
 import graphlib
@@ -76,8 +76,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_every_room_is_known() -> None:
-    rooms = {path.name for path in (ROOT / "innolab").iterdir() if (path / "__init__.py").exists()}
+    rooms = {path.parent.name for path in (ROOT / "innolab").glob("*/__init__.py")}
     assert rooms | {"notebook"} == {*GROUND, *USES, *TOP}
+    page = (ROOT / "docs" / "explanation" / "house.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)(?:\.py)?` \|", page, re.MULTILINE)) == {*rooms, "notebook"}
+
+
+def test_no_study_uses_what_another_has_for_itself() -> None:
+    for path in (ROOT / "innolab").rglob("*.py"):
+        of_studies = {name.split(".")[2] for name in _imports(path) if name.count(".") > 2
+                      and (ROOT / "innolab" / "studies" / name.split(".")[2]).is_dir()}  # fmt: skip
+        assert of_studies <= {path.parent.name}, path
 
 
 def test_help_needs_no_heavy_library() -> None:

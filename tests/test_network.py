@@ -141,7 +141,7 @@ def test_after_kill_nine_a_manager_and_what_it_started_are_gone(folder: Path) ->
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from innolab.hosts import mha\n"
+        "from innolab.studies.replication import mha\n"
         "from innolab.hosts.network import Network\n"
         "with Network(['a']) as made:\n"
         f"    words = [*mha.TIED, 'sh', '-c', 'sleep {seconds} & sleep {seconds}; true']\n"

@@ -29,7 +29,7 @@ _NETWORK = """
 import itertools, json, sys, time
 from innolab.base.errors import InnolabError
 from innolab.hosts.network import Link, Network
-from innolab.run import nodes
+from innolab.measure import nodes
 from innolab.measure.installing import equip
 with nodes.connected(sys.argv[1]) as hosts:
     equip(hosts, [], lambda said: None)
@@ -63,13 +63,13 @@ from innolab import studies
 from innolab.base.clock import Clock
 from innolab.hosts import machine
 from innolab.record.plan import Silent
-from innolab.run import plan
+from innolab.measure import prepare
 from innolab.measure.session import opened
 study = studies.find("replication")
 asked = study.check({"scale": "smoke", "effort": "quick", "builds": ["mysql-9.7"],
                      "devices": ["host"], "nodes": sys.argv[1]})
 with machine.measuring_alone(), tempfile.TemporaryDirectory() as place:
-    chosen = replace(plan.prepare(study, asked), twins=[])
+    chosen = replace(prepare.prepare(study, asked), twins=[])
     [arm] = [vars(one) for one in study.arms_of(chosen, "mysql-9.7") if one.commit == "semi-sync"]
     chosen = replace(chosen, arms=[arm])
     with opened(study, asked, chosen, Path(place), Silent(), Clock()) as session:

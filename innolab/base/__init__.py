@@ -1,1 +1,1 @@
-"""What every layer uses: errors, files, units, parsing, clock, provenance."""
+"""What every room uses: errors, files, units, parsing, clock, provenance."""
