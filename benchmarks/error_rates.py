@@ -113,7 +113,7 @@ def residuals() -> np.ndarray:
                 within = [(name, row[name]) for name in sorted(runs.within & row.keys())]
                 for metric in {"tps", "seconds", "per_s"} & row.keys():
                     arm = (*run.factors.items(), *within, metric)
-                    arms[arm].append(math.log(row[metric]))
+                    arms[arm].append(math.log(float(row[metric])))
         for logs in arms.values():
             if (n := len(logs)) > 1:
                 # n values lie closer to their own mean than to the true one.
@@ -166,6 +166,7 @@ def stops(samples: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.
     verdict = np.zeros(len(samples), dtype=int)
     for n in range(FIRST, LAST + 1):
         level = group_sequential.level_at(n, FIRST, LAST)
+        assert level is not None  # As n is a look.
         now = np.where(verdict == 0, verdicts(samples[:, :n], low, high, level), 0)
         blocks[now != 0] = n
         verdict += now

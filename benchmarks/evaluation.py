@@ -49,7 +49,7 @@ class Place:
 
     def tps(self, iops: int, seed: int) -> float:
         """Return transactions per second of a fresh server, its device limited to some IOPS."""
-        settings = {
+        settings: dict[str, str | int] = {
             "innodb_buffer_pool_size": 24 * MIB,
             "loose_innodb_buffer_pool_chunk_size": MIB,
             "innodb_flush_method": "O_DIRECT",

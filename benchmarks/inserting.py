@@ -70,7 +70,9 @@ def _ours(server: Server) -> float:
 
 
 def _empty_calls(server: Server, script: Path) -> float:
-    words = sysbench.command(server, sysbench.copied(server, script), THREADS, _LOAD.seed)
+    words = sysbench.command(
+        server, sysbench.copied(server.host, server.folder, script), THREADS, _LOAD.seed
+    )
     words += [f"--events={EMPTY_CALLS}", "--time=0", "--histogram=on", "run"]
     return parse(sysbench.ended(server, words, None).stdout).tps
 

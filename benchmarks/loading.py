@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.common import fresh_server
 from innolab.mysql.server import Server
-from innolab.studies import multi_buffer_pool as scan
+from innolab.studies.multi_buffer_pool import table as scan
 
 ROWS = 200_000
 PAIRS = 5

@@ -162,7 +162,9 @@ def rates(method: Callable[[Made], Half], k: int, samples: int = SAMPLES) -> dic
         held["mean"].append(float(np.mean(abs(found.mean) <= found.half)))
         for name, further in (("truth", made.further_truth), ("estimate", made.further_estimate)):
             held[name].append(float(np.mean(abs(further - found.mean) <= found.predicted)))
-    return {name: min(shares) for name, shares in held.items()} | {"log_width": np.mean(widths)}
+    return {name: min(shares) for name, shares in held.items()} | {
+        "log_width": float(np.mean(widths))
+    }
 
 
 def tables(found: dict[int, dict[str, dict[str, float]]]) -> str:

@@ -49,7 +49,7 @@ def loaded_server(place: Path) -> Iterator[tuple[Server, Workload]]:
     cache = machine.cache_folder()
     prepared = datasets.obtain(recipe, build(), cache, base_settings_file(cache), lambda _: None)
     clone = datasets.Clone(HERE, prepared, place / "clone")
-    settings = {
+    settings: dict[str, str | int] = {
         "innodb_buffer_pool_size": 128 * MIB,
         "innodb_monitor_enable": counters.CHECKPOINT_AGE,
     }

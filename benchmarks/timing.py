@@ -9,7 +9,7 @@ from innolab.base.errors import InnolabError
 from innolab.bench import sql
 from innolab.hosts import machine, tools
 from innolab.mysql.server import Server
-from innolab.studies import multi_buffer_pool as scan
+from innolab.studies.multi_buffer_pool import table as scan
 
 ROWS = 5_000_000
 PAIRS = 30
@@ -18,7 +18,7 @@ PAIRS = 30
 def against_the_client(place: Path) -> tuple[list[float], list[float]]:
     """Return seconds of a warm scan, in turn by innolab and by the mariadb client."""
     with fresh_server(place) as server:
-        scan.load(server, ROWS, lambda _: None)
+        scan.recipe(ROWS).load(server, lambda _: None)
         server.query(scan.SCAN)
         seconds: tuple[list[float], list[float]] = [], []
         for pair in range(PAIRS):
