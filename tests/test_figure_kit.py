@@ -120,13 +120,13 @@ def _svg_text_colours(path: Path) -> set[str]:
     texts = re.findall(r'<g id="text_\d+">\s*(?:<!--.*?-->\s*)?<g ([^>]*)>', path.read_text())
     assert texts
     return {
-        (re.search(r"fill: (#[0-9a-f]{6})", given) or re.match("()", given))[1] or "#000000"
+        (re.search(r'fill="(#[0-9a-f]{6})"', given) or re.match("()", given))[1] or "#000000"
         for given in texts
     }
 
 
 def _background(path: Path) -> str:
-    found = re.search(r'<g id="patch_1">.*?fill: (#[0-9a-f]{6})', path.read_text(), re.DOTALL)
+    found = re.search(r'<g id="patch_1">.*?fill="(#[0-9a-f]{6})"', path.read_text(), re.DOTALL)
     assert found
     return found[1]
 
@@ -502,7 +502,7 @@ def test_a_kit_has_what_was_asked_for_alone(
 def test_a_leaflet_is_the_front_of_the_kit(
     drawn: figures.Drawn, report: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "2026-01-31-7.rendering"
+    folder = tmp_path / "2026-01-31-7"
     folder.mkdir()
     shutil.copy(report / "plan.json", folder)
     shown = figures.publish(*(vars(drawn)[part] for part in (
@@ -530,6 +530,6 @@ def test_words_are_escaped_for_where_they_go() -> None:
     )
     picture = embedding.Picture("a.svg", 1, 1)
     text = embedding.html_figure([picture], [], "<b> & c", 'say "x" <y>')
-    assert 'alt="say &quot;x&quot; &lt;y&gt;"' in text
+    assert 'alt="say &#34;x&#34; &lt;y&gt;"' in text
     assert "<figcaption>&lt;b&gt; &amp; c</figcaption>" in text
     assert embedding.markdown(picture, "a*b", "[x]") == "![\\[x\\]](a.svg)\n\na\\*b\n"
