@@ -19,6 +19,7 @@ from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.base.provenance import own_facts
 from innolab.measure.block import Ability, Measured, Task
+from innolab.record import series_store
 from innolab.record.runs import store_variables
 
 Heed = Callable[[int, int], None]
@@ -75,7 +76,7 @@ def quick(task: Task, heed: Heed) -> Measured:
     for done, trial in enumerate(trials):
         heed(done, len(trials))
         time.sleep(TRIAL_S)
-        series = f"series/{trial.position:04d}.parquet"
+        series = series_store.path_of(trial.position)
         conditions = {**made_conditions(), "member": member(), "variables": digest}
         made = made_run(study, trial, twin=trial.twin, series=series, conditions=conditions)
         runs.append(made.body())

@@ -221,7 +221,7 @@ KINDS = {
     ),
     "plan": _in_report("plan.json", "verify", 150),
     "runs": _in_report("runs.jsonl", "verify", 150),
-    "series": _in_report("series/*", "verify", 50),
+    "series": _in_report("series.parquet", "verify", 50),
     "manifest": _in_report("manifest.json", "compare", 150),
     "compared plan": _in_report("plan.json", "compare", 100),
     "compared runs": _in_report("runs.jsonl", "compare", 100),

@@ -23,6 +23,7 @@ from conftest import reference
 from innolab import studies
 from innolab.analysis import claim_files
 from innolab.base.errors import InnolabError, InputError
+from innolab.record import series_store
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.record.runlog import RunLog, SessionStart
@@ -300,9 +301,9 @@ def test_claims_changed_after_a_session_began_are_explained(report: Path) -> Non
 
 
 def test_a_series_that_would_fill_the_memory_is_not_read(report: Path) -> None:
-    frame = pd.DataFrame({"t_s": range(1000)})
+    frame = pd.DataFrame({"trial": [0] * 1000, "t_s": range(1000)})
     frame[[f"c{n}" for n in range(60)]] = 0.0
-    pd.concat([frame] * 900).to_parquet(_series(report), index=False)
+    pd.concat([frame] * 900).to_parquet(report / series_store.FILE, index=False)
     _seal(report, render_it=False)
     assert "values, and 50,000,000 are the most" in "\n".join(verify(report).faults)
 
@@ -332,15 +333,17 @@ def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(
     assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
 
 
-def _series(report: Path) -> Path:
-    return report / "series" / "0007.parquet"
+def _series(report: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    path = report / series_store.FILE
+    change(pd.read_parquet(path)).to_parquet(path, index=False)
 
 
 def _doubled(report: Path, of_time: bool) -> None:
-    frame = pd.read_parquet(_series(report))
-    names = [name for name in frame.columns if of_time or name != "t_s"]
-    frame[names] *= 2
-    frame.to_parquet(_series(report), index=False)
+    def double(frame: pd.DataFrame) -> pd.DataFrame:
+        names = [name for name in frame if name != "trial" and (of_time or name != "t_s")]
+        return frame.assign(**{n: frame[n].where(frame.trial != 7, 2 * frame[n]) for n in names})
+
+    _series(report, double)
 
 
 @pytest.mark.thorough
@@ -390,14 +393,14 @@ def _variables_renamed(report: Path) -> None:
 
 
 def _foreign_series(report: Path) -> None:
-    shutil.copy(_series(report), report / "series" / "9999.parquet")
+    _series(report, lambda frame: pd.concat([frame, frame[:1].assign(trial=9999)]))
 
 
 def _no_series(report: Path) -> None:
     def drop(runs: list[Body]) -> None:
         runs[2]["series"] = None
 
-    (report / "series" / f"{2:04d}.parquet").unlink(missing_ok=True)
+    _series(report, lambda frame: frame[frame.trial != 2])
     _rewritten(report, drop)
 
 
@@ -444,8 +447,8 @@ def test_a_link_or_a_pipe_is_refused(report: Path, tmp_path: Path, kind: str) ->
         moved = (report / "verdicts.json").rename(tmp_path / "verdicts.json")
         (report / "verdicts.json").symlink_to(moved)
     else:
-        moved = (report / "series").rename(tmp_path / "series")
-        (report / "series").symlink_to(moved)
+        moved = (report / "variables").rename(tmp_path / "variables")
+        (report / "variables").symlink_to(moved)
     [fault] = verify(report).faults
     assert (
         "it is a link" in fault or "of this name" in fault or "neither a file nor a folder" in fault

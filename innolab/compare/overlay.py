@@ -11,7 +11,8 @@ from innolab.compare import report_differences
 from innolab.compare.compare import Comparison
 from innolab.compare.report_differences import ArmKey
 from innolab.record.run import arm_text
-from innolab.report import figures, series_form
+from innolab.record.series_store import SeriesStore
+from innolab.report import figures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,12 +83,15 @@ def arms_apart(found: Comparison) -> list[ArmKey]:
 
 def _series_of(found: Comparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, Both]":
     """Return the series of the first arms that have some with work in them in both reports."""
+    stores = [SeriesStore(report) for report in (found.first, found.second)]
+    if any(store.faults() for store in stores):
+        return {}
     chosen: dict[ArmKey, Both] = {}
     for arm in arms:
         first, second = (
-            [_series(report / run.series) for run in runs.runs
+            [_counts(store.read(run)) for run in runs.runs
              if run.series and not run.twin and report_differences.key_of(run.factors) == arm]
-            for report, runs in zip((found.first, found.second), found.runs, strict=True)
+            for store, runs in zip(stores, found.runs, strict=True)
         )  # fmt: skip
         if _grows((first, second), list(_COUNTERS)[-1]):
             chosen[arm] = first, second
@@ -101,15 +105,13 @@ def _grows(both: "Both", counter: str) -> bool:
     return all(any(counter in of and of[counter].max() > 0 for of in series) for series in both)
 
 
-def _series(path: Path) -> "pd.DataFrame":
-    """Return times in seconds and counts of a series, from 0; nothing of one that is not read."""
+def _counts(series: "pd.DataFrame | None") -> "pd.DataFrame":
+    """Return times in seconds and counts of a series, from 0; nothing of one that is not there."""
     import pandas as pd
-    from pyarrow import parquet
 
-    if series_form.fault(path):
+    if series is None:
         return pd.DataFrame()
-    names = parquet.read_schema(path).names
-    frame = pd.read_parquet(path, columns=[n for n in ("t_s", *_COUNTERS) if n in names])
+    frame = series[[name for name in ("t_s", *_COUNTERS) if name in series]]
     return frame - frame.iloc[0] if len(frame) else frame
 
 

@@ -25,7 +25,7 @@ from innolab.measure.prepare import arrays_of
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.my_cnf import base_settings_file
-from innolab.record import journal
+from innolab.record import journal, series_store
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
 from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
@@ -312,7 +312,7 @@ class Session:
                 "time_s": {k: round(v, 4) for k, v in bench.clock.seconds.items()},
             },
             checks=judged,
-            series=bench.write_series(f"series/{trial.position:04d}.parquet"),
+            series=bench.write_series(series_store.path_of(trial.position)),
             status="complete" if error is None else "failed",
             error=error,
             started_at=started,

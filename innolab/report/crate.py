@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from innolab.base import files, parsing
-from innolab.record import runlog
+from innolab.record import runlog, series_store
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.run import Run
 from innolab.report import folders, project, render
@@ -56,7 +56,8 @@ _DESCRIBED = {
     render.VERDICTS_FILE: "Every claim's verdict on every server, with its interval",
     folders.MANIFEST_FILE: "The seal: what was asked, what it ran on, the digest of every file",
     "figures": "A figure: picture, plotted values or words",
-    "series": "What a server had done by each second of one trial",
+    series_store.FILE: "What a server had done by each second of each trial",
+    series_store.FOLDER: "What a server had done by each second of one trial",
     "variables": "The variables in force of one kind of server",
 }
 Entity = dict[str, Any]

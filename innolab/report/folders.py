@@ -27,7 +27,8 @@ COMPARISONS = "comparisons"
 POOLS = "pooled"
 # What was recorded, and what it is judged by; the rest of a report is made from it.
 _RECORDED = re.compile(
-    r"plan\.json|runs\.jsonl|rules\.json|variables/[0-9a-f]{16}\.json|series/[0-9]{4,}\.parquet"
+    r"plan\.json|runs\.jsonl|rules\.json|variables/[0-9a-f]{16}\.json|series\.parquet"
+    r"|series/[0-9]{4,}\.parquet"
 )
 _MADE = re.compile(
     r"claims\.yml|published\.csv|verdicts\.json|notebook\.ipynb|index\.html|manifest\.json"

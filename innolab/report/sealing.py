@@ -11,6 +11,7 @@ from pathlib import Path
 
 from innolab.base import files
 from innolab.base.errors import InnolabError
+from innolab.record import series_store
 from innolab.report import folders, manifest
 
 # Takes the finished folder, and raises where it does not hold.
@@ -30,6 +31,7 @@ def apart(version: str, recorded: Path | None = None) -> Iterator[Path]:
         made.mkdir()
         if recorded:
             folders.copy_recorded(recorded, made)
+            series_store.merge(made)
         yield made
 
 
@@ -53,16 +55,25 @@ def finish(made: Path, begun: Path, prove: Proof) -> Path:
 
 
 def _fill(begun: Path, made: Path) -> None:
-    """Make a folder's files those of another, the manifest last: with it a folder is a report."""
+    """Make a folder's files those of another, the manifest last: with it a folder is a report.
+
+    What is not wanted goes once all else is there: the series of single trials, of which no other
+    copy is kept.
+    """
     wanted = {path.relative_to(made) for path in made.rglob("*")}
-    for path in sorted(begun.rglob("*"), reverse=True):
-        if path.relative_to(begun) not in wanted:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for name in sorted(wanted, key=lambda name: (name.name == folders.MANIFEST_FILE, name)):
+    for name in sorted(wanted - {Path(folders.MANIFEST_FILE)}):
         if (made / name).is_dir():
             (begun / name).mkdir(exist_ok=True)
         elif not (begun / name).exists() or manifest.digest(begun / name) != manifest.digest(
             made / name
         ):
-            with files.replaced(begun / name) as part:
-                shutil.copyfile(made / name, part)
+            _copy(made / name, begun / name)
+    for path in sorted(begun.rglob("*"), reverse=True):
+        if path.relative_to(begun) not in wanted:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    _copy(made / folders.MANIFEST_FILE, begun / folders.MANIFEST_FILE)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with files.replaced(target) as part:
+        shutil.copyfile(source, part)

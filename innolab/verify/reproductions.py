@@ -10,7 +10,7 @@ from typing import Any
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
-from innolab.record import runlog
+from innolab.record import runlog, series_store
 from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.report import folders, manifest
@@ -42,6 +42,7 @@ def begin(plan: Plan) -> Path:
 
 def finish(folder: Path, answer: dict[str, Any]) -> Path:
     """Write the answer and the digests of what it follows from; return the finished folder."""
+    series_store.merge(folder)
     body = {**answer, "files": {name: manifest.digest(folder / name) for name in _DIGESTS}}
     files.write(folder / ANSWER_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
     return folder.rename(folder.with_name(folders.version_of(folder)))

@@ -10,11 +10,11 @@ from innolab import studies
 from innolab.analysis import consistency
 from innolab.analysis.bounds import Record
 from innolab.mysql.builds import TOOLS
-from innolab.record import runlog
+from innolab.record import runlog, series_store
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
 from innolab.record.runs import VARIABLES_DIGITS, RunSet
-from innolab.report import series_form
+from innolab.record.series_store import SeriesStore
 from innolab.studies.study import Study
 
 _OLDER = "An older innolab measured it, which did not keep what bounds them"
@@ -22,28 +22,25 @@ _OLDER = "An older innolab measured it, which did not keep what bounds them"
 
 def faults(runs: RunSet, report: Path) -> list[str]:
     """Return series and variables that are missing, of no run, or not what their names say."""
-    found = []
+    store = SeriesStore(report)
+    if found := store.faults():
+        return found
+    names = store.names
     for run in runs.runs:
         if run.series is None:
             # A series is of a server's process.
             has_server = run.conditions.get("build", {}).get("origin") not in TOOLS
             if run.status == "complete" and has_server:
                 found.append(f"{runlog.FILE}: trial {run.trial} has no series")
-        elif run.series != f"series/{run.trial:04d}.parquet" or not (report / run.series).is_file():
+        elif run.series != series_store.path_of(run.trial) or run.series not in names:
             found.append(f"{run.series}: it is not the series of trial {run.trial}, or is missing")
-        elif why := series_form.fault(report / run.series):
-            found.append(f"{run.series}: {why}")
     expected = {run.series for run in runs.runs}
     expected |= {
         f"variables/{digest}.json"
         for run in runs.runs
         if (digest := run.conditions.get("variables"))
     }
-    present = {
-        str(path.relative_to(report))
-        for name in ("series", "variables")
-        for path in (report / name).rglob("*")
-    }
+    present = names | {str(path.relative_to(report)) for path in (report / "variables").rglob("*")}
     found += [f"{name}: no run has it" for name in sorted(present - expected)]
     return found + [
         f"variables/{name}.json: its name is not the digest of what it holds"
@@ -68,15 +65,13 @@ def metrics(study_name: str, report: Path) -> Followed:
 
     That nothing bounds a metric is a fault of a run whose session kept evidence, and else a note.
     """
-    import pandas as pd
-
-    study = studies.find(study_name)
+    study, store = studies.find(study_name), SeriesStore(report)
     faults: list[str] = []
     unbound: dict[str, set[str]] = {}
 
     def follow(run: Run, evidence: int) -> list[str]:
-        series = pd.read_parquet(report / run.series) if run.series else None
-        found = consistency.metrics(Record(run, series, set(study.within)), study.metrics)
+        record = Record(run, store.read(run), set(study.within))
+        found = consistency.metrics(record, study.metrics)
         lost = [metric for metric, why in found.unbound.items() if not why]
         is_newer = evidence >= runlog.EVIDENCE
         for metric, why in found.unbound.items():

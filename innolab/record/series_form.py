@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
 
-# Two days at ten samples a second, as 400 MB in memory.
+# Three weeks of trials at a sample a second, as 400 MB in memory.
 _MOST_VALUES = 50_000_000
 # A series has 23 columns, and a group of rows is a million of them.
 _MOST_COLUMNS, _MOST_GROUPS = 200, 64
@@ -54,7 +54,7 @@ def _faults(found: "FileMetaData", data_bytes: int) -> Iterator[str]:
         )
         return
     if (values := found.num_rows * columns) > _MOST_VALUES:
-        yield f"it has {values:,} values, and {_MOST_VALUES:,} are the most that a trial has"
+        yield f"it has {values:,} values, and {_MOST_VALUES:,} are the most that a report has"
     if strange := [name for name in found.metadata or {} if name not in _NOTES]:
         yield f"it has a note {strange[0][:40]!r}, which no series has"
     for number in range(columns):
