@@ -30,7 +30,7 @@ from innolab.mysql.builds import Build
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.server import Server
 from innolab.sizing import advice, stretches
-from innolab.sizing.advice import Asked
+from innolab.sizing.advice import SizingRequest
 from innolab.sizing.server_status import Visit
 from innolab.sizing.target import Target
 
@@ -89,10 +89,10 @@ def predictions(place: Path, build: Build, load: str) -> list[dict[str, Any]]:
     with _loaded(place, build, load, NOW) as server:
         target, facts = Target(str(server.socket), user="root"), _pool(server)
         sizes = {share: round(share / NOW * facts / MIB) * MIB for share in HELD_OUT}
-        found["one size"] = advice.size(target, Asked(SECONDS, list(sizes.values())), _log)
+        found["one size"] = advice.size(target, SizingRequest(SECONDS, list(sizes.values())), _log)
         if build.id == BUILDS[-1]:
             rungs = [round(share / NOW * facts / MIB) * MIB for share in LADDER]
-            asked = Asked(SECONDS, list(sizes.values()), rungs)
+            asked = SizingRequest(SECONDS, list(sizes.values()), rungs)
             found["ladder"] = advice.size(target, asked, _log)
     rows = []
     for share, size in sizes.items():

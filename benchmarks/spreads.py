@@ -6,7 +6,7 @@ from innolab.report import folders
 from innolab.tables import spreads
 
 
-def rows(only: dict[str, str] | None = None) -> list[spreads.Known]:
+def rows(only: dict[str, str] | None = None) -> list[spreads.KnownSpread]:
     """Return the spreads of the newest report of each study.
 
     Parameters

@@ -17,7 +17,7 @@ from conftest import reference
 from innolab import studies
 from innolab.analysis.stats import Interval
 from innolab.compare import compare, compare_page, report_differences
-from innolab.compare.compare import Comparison, Pair
+from innolab.compare.compare import Pair, ReportComparison
 from innolab.record.run import arm_text
 from innolab.report import manifest
 
@@ -59,7 +59,7 @@ def _turn(report: Path, server: str = _SERVER) -> str:
     return str(turned["claim"])
 
 
-def _compared(other: Path) -> Comparison:
+def _compared(other: Path) -> ReportComparison:
     return compare.compare(reference(_STUDY), other)
 
 
@@ -122,7 +122,7 @@ def test_a_setting_of_some_arms_explains_no_claim_about_others(other: Path) -> N
     assert found.touching(_pair(found, claim, "mysql-5.6.24")) == []
 
 
-def _pair(found: Comparison, claim: str, server: str) -> Pair:
+def _pair(found: ReportComparison, claim: str, server: str) -> Pair:
     return next(p for p in found.pairs if (p.claim, p.server) == (claim, server))
 
 

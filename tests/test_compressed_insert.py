@@ -195,7 +195,7 @@ def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None
 
 def test_the_pace_says_rows_rate_and_time_left() -> None:
     said: list[str] = []
-    pace = journal.Pace(1000, said.append)
+    pace = journal.GrowthPace(1000, said.append)
     # Rows of another table, which runs the server in.
     for t in range(3):
         pace({"t_s": t - 9.0, "rows": 900.0 * t})

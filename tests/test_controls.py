@@ -283,7 +283,7 @@ def test_a_load_may_last_longer_than_a_window_that_was_asked_for_and_no_less(
     build = {**made_conditions()["build"], "id": "x"}
     conditions = {**made_conditions(), "loads": [], "steady": [], of: [row], "build": build}
     run = made_run(study, trial, conditions=conditions)
-    asked = consistency.Asked({}, {}, None, [12, 20])
+    asked = consistency.RequiredSettings({}, {}, None, [12, 20])
     assert len(consistency.arms([run], lambda _: asked)) == faults
 
 

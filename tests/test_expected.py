@@ -58,7 +58,7 @@ def plan(study: Study) -> Plan:
     return replace(plan_of(study, _SERVERS), blocks=Blocks(3, 9))
 
 
-def _row(found: Expected, claim: str = "F1-warm-8v1", server: str = "x") -> estimate.Row:
+def _row(found: Expected, claim: str = "F1-warm-8v1", server: str = "x") -> estimate.ExpectedClaim:
     [row] = [row for row in found.rows if (row.claim, row.server) == (claim, server)]
     return row
 

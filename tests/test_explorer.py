@@ -12,13 +12,13 @@ from matplotlib.collections import PathCollection
 
 import innolab
 from innolab.base.errors import InputError
-from innolab.record.run import Check
+from innolab.record.run import CheckResult
 from innolab.record.runs import RunSet
 from innolab.report import explorer, points
-from innolab.report.points import Quantity, View
+from innolab.report.points import PointQuantity, View
 from innolab.studies.study import Study
 
-_SECONDS = Quantity("seconds", ("pass",))
+_SECONDS = PointQuantity("seconds", ("pass",))
 _ORDERS = {"pool": ["128M", "256M", "2G"]}
 
 
@@ -27,7 +27,7 @@ def runs(study: Study) -> RunSet:
     """Two blocks without servers; the second run is not valid, the third failed."""
     trials = planned(study, ["old", "new"], scale="quick", replicates=2, devices=["host"])
     made = [made_run(study, trial) for trial in trials]
-    bad = Check(check="steal", result="invalid", says="half of the time was stolen")
+    bad = CheckResult(check="steal", result="invalid", says="half of the time was stolen")
     made[1] = made[1].model_copy(update={"checks": [bad]})
     made[2] = made[2].model_copy(
         update={"observations": [], "status": "failed", "error": "the server died"}
@@ -35,7 +35,7 @@ def runs(study: Study) -> RunSet:
     return RunSet(made, {"0123456789abcdef": made_variables()}, study.within)
 
 
-def _offsets(drawing: points.Drawn) -> dict[str, int]:
+def _offsets(drawing: points.DrawnPoints) -> dict[str, int]:
     [axis] = drawing.picture.axes
     groups = [c for c in axis.collections if isinstance(c, PathCollection)]
     return {str(group.get_gid()): len(group.get_offsets()) for group in groups}
@@ -87,7 +87,7 @@ def test_names_stand_in_the_order_of_the_study_and_numbers_where_they_are(runs: 
 
 
 def test_a_logarithmic_axis_leaves_out_what_it_cannot_have_and_says_so(runs: RunSet) -> None:
-    frame = points.points(runs, Quantity("pages_read", ("pass",)))
+    frame = points.points(runs, PointQuantity("pages_read", ("pass",)))
     none_read = int((frame.pages_read == 0).sum())
     assert none_read
     drawing = points.drawn(frame, _view(metric="pages_read", unit="pages", log_y=True))
@@ -114,7 +114,7 @@ def test_the_picture_says_of_each_point_what_it_is(runs: RunSet) -> None:
 
 
 def test_what_a_run_recorded_stays_text(study: Study, runs: RunSet) -> None:
-    bad = Check(check="steal", result="invalid", says="<script>alert(1)</script>")
+    bad = CheckResult(check="steal", result="invalid", says="<script>alert(1)</script>")
     one = next(run for run in runs.runs if any("seconds" in row for row in run.observations))
     strange = RunSet([one.model_copy(update={"checks": [bad]})], runs.variables, study.within)
     frame = points.points(strange, _SECONDS)

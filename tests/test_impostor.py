@@ -20,7 +20,7 @@ from impostor import CACHING, CLEAR, NATIVE, SHA256, Talk
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.sizing import advice, option_file, size_document
-from innolab.sizing.advice import Asked
+from innolab.sizing.advice import SizingRequest
 from innolab.sizing.server_status import Visit
 from innolab.sizing.target import Target
 
@@ -313,7 +313,9 @@ def test_an_answer_without_sense_is_one_sentence(
     with impostor.impostor(script) as server:
         options = server.option_file(folder)
         with pytest.raises(InnolabError) as refused:
-            advice.size(Target(defaults_file=str(options), silent_s=5), Asked(0.02), lambda _: None)
+            advice.size(
+                Target(defaults_file=str(options), silent_s=5), SizingRequest(0.02), lambda _: None
+            )
         _one_sentence(refused.value)
 
 
@@ -337,7 +339,7 @@ def test_values_without_sense_are_one_sentence_or_are_shown_plain(
         options = server.option_file(folder)
         target = Target(defaults_file=str(options), silent_s=5)
         try:
-            found = advice.size(target, Asked(0.02), lambda _: None)
+            found = advice.size(target, SizingRequest(0.02), lambda _: None)
         except InnolabError as refused:
             _one_sentence(refused)
             return
@@ -355,7 +357,7 @@ def test_a_server_that_works_is_sized(folder: Path) -> None:
 
     with impostor.impostor(script) as server:
         target = Target(defaults_file=str(server.option_file(folder)), silent_s=5)
-        found = advice.size(target, Asked(0.02), lambda _: None)
+        found = advice.size(target, SizingRequest(0.02), lambda _: None)
     assert (found.facts.version, found.now_bytes) == ("9.7.0", 134217728)
     assert found.points[0].reads >= 10_000
     assert found.pace is not None

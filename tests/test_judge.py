@@ -182,8 +182,8 @@ def test_the_spreads_to_borrow_are_those_of_the_reports_that_they_name() -> None
 
 
 def test_the_median_of_its_kind_is_lent() -> None:
-    def known(kind: str, sd: float) -> spreads.Known:
-        return spreads.Known(kind, "s", "m", "1/s", "2026-01-31-1", "2026-01-31", sd, 9, 3)
+    def known(kind: str, sd: float) -> spreads.KnownSpread:
+        return spreads.KnownSpread(kind, "s", "m", "1/s", "2026-01-31-1", "2026-01-31", sd, 9, 3)
 
     rows = [known("rate", sd) for sd in (0.3, 0.1, 0.2, 0.05)] + [known("time", 0.9)]
     lent = spreads.borrowed("rate", rows)

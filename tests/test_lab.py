@@ -14,13 +14,13 @@ import pytest
 from conftest import BIN, PLAYBOOKS, ROOT
 
 from innolab.hosts.lab import machine, qemu
-from innolab.hosts.lab.image import Recipe
+from innolab.hosts.lab.image import ImageRecipe
 from innolab.hosts.lab.machine import LabError
 from innolab.hosts.lab.program import alone, main
-from innolab.hosts.lab.qemu import Guest, Shape
+from innolab.hosts.lab.qemu import Guest, GuestShape
 
 DEVICES = ROOT / "data/devices.csv"
-SHAPE = Shape(2, 2**31, 8, 2**31, "15k", {"iops-total": 200})
+SHAPE = GuestShape(2, 2**31, 8, 2**31, "15k", {"iops-total": 200})
 RECORD: dict[str, Any] = {
     "port": 22022,
     "user": "root",
@@ -208,7 +208,7 @@ def test_sources_are_this_machines_debian_and_no_others(monkeypatch: pytest.Monk
 def test_another_recipe_is_another_image(tmp_path: Path) -> None:
     (tmp_path / "guest").mkdir()
     (tmp_path / "guest/hostname").write_text("lab")
-    before = Recipe(tmp_path, ["fio", "mdadm"], 2**33)
+    before = ImageRecipe(tmp_path, ["fio", "mdadm"], 2**33)
     first = before.digest()
     assert before._replace(packages=["mdadm", "fio"]).digest() == first
     others = {before._replace(packages=["fio"]).digest(), before._replace(system_bytes=1).digest()}

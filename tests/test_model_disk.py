@@ -19,14 +19,14 @@ from innolab.hosts import tools
 from innolab.hosts.local import HERE
 from innolab.storage import emulated, fidelity, fio, model_disk, profiles, sites
 from innolab.storage.emulated import EmulatedDisk
-from innolab.storage.load import Load, Outcome
+from innolab.storage.load import DeviceLoad, Outcome
 from innolab.storage.profiles import ServiceTimes
 
 pytestmark = pytest.mark.integration
 
 _GB = 10**9
 _SERVICE_S = 0.001
-_ALONE = Load(1)
+_ALONE = DeviceLoad(1)
 
 
 def _channels(units: int = 1, copies: int = 1, read_s: float = _SERVICE_S) -> ServiceTimes:
@@ -41,7 +41,7 @@ def _of(name: str) -> ServiceTimes:
     return times
 
 
-def _simulated(times: ServiceTimes, load: Load, **asked: float) -> Outcome:
+def _simulated(times: ServiceTimes, load: DeviceLoad, **asked: float) -> Outcome:
     sizes = {"size_bytes": 4 * _GB, "span_bytes": 4 * _GB, "operations": 100_000}
     return model_disk.simulated(times, load, **{**sizes, **asked})  # type: ignore[arg-type]
 
@@ -95,14 +95,14 @@ def test_channels_share_what_arrives() -> None:
 @pytest.mark.parametrize("depth", [1, 4, 16])
 def test_what_is_in_flight_is_rate_times_latency(depth: int) -> None:
     for name in ("raid10-8x15k-timed", "x25-e-timed"):
-        found = _simulated(_of(name), Load(depth, read_share=0.7))
+        found = _simulated(_of(name), DeviceLoad(depth, read_share=0.7))
         assert found.per_s * found.mean_s == pytest.approx(depth, rel=0.02), name
 
 
 def test_a_mirror_reads_twice_and_writes_once() -> None:
     single, mirror = _channels(), _channels(2, 2)
     for share, ratio in ((1.0, 2.0), (0.0, 1.0)):
-        load = Load(32, read_share=share)
+        load = DeviceLoad(32, read_share=share)
         got, alone = (_simulated(times, load).per_s for times in (mirror, single))
         assert got / alone == pytest.approx(ratio, rel=0.02)
 
@@ -111,7 +111,7 @@ def test_a_disk_of_15000_turns_is_what_its_data_sheet_and_s4_say() -> None:
     times = _of("15k-timed")
     alone, queued, in_order = (
         _simulated(times, load, operations=20_000)
-        for load in (_ALONE, Load(16), Load(8, in_order=True))
+        for load in (_ALONE, DeviceLoad(16), DeviceLoad(8, in_order=True))
     )
     assert 0.0035 + 0.002 <= alone.mean_s <= 0.006, "a seek on average, half a turn, the transfer"
     assert 300 <= queued.per_s <= 400, "S4's operations a second of a disk with a queue"
@@ -121,17 +121,17 @@ def test_a_disk_of_15000_turns_is_what_its_data_sheet_and_s4_say() -> None:
 @pytest.mark.parametrize(
     ("name", "load", "published"),
     [
-        ("x25-e-timed", Load(32, 4096), 35_000),
-        ("x25-e-timed", Load(32, 4096, 0), 3_300),
-        ("x25-e-timed", Load(8, 1024**2, 1, True), 250e6 / 1024**2),
-        ("x25-e-timed", Load(8, 1024**2, 0, True), 170e6 / 1024**2),
-        ("vertex", Load(8, 8192, 0), 1_600),
-        ("slc-2008", Load(8, 8192), 6_800),
-        ("slc-2008", Load(8, 8192, 0), 57),
-        ("slc-2008", Load(8, 1024**2, 1, True), 100),
+        ("x25-e-timed", DeviceLoad(32, 4096), 35_000),
+        ("x25-e-timed", DeviceLoad(32, 4096, 0), 3_300),
+        ("x25-e-timed", DeviceLoad(8, 1024**2, 1, True), 250e6 / 1024**2),
+        ("x25-e-timed", DeviceLoad(8, 1024**2, 0, True), 170e6 / 1024**2),
+        ("vertex", DeviceLoad(8, 8192, 0), 1_600),
+        ("slc-2008", DeviceLoad(8, 8192), 6_800),
+        ("slc-2008", DeviceLoad(8, 8192, 0), 57),
+        ("slc-2008", DeviceLoad(8, 1024**2, 1, True), 100),
     ],
 )
-def test_flash_does_what_was_published_of_it(name: str, load: Load, published: float) -> None:
+def test_flash_does_what_was_published_of_it(name: str, load: DeviceLoad, published: float) -> None:
     assert _simulated(_of(name), load, operations=20_000).per_s == pytest.approx(
         published, rel=0.06
     )
@@ -140,10 +140,10 @@ def test_flash_does_what_was_published_of_it(name: str, load: Load, published: f
 def test_a_cache_answers_until_it_is_full() -> None:
     times = _of("15k-timed")._replace(cache_bytes=2**26, cache_s=0.0002)
     pages = 2**26 // 16384
-    load = Load(1, read_share=0)
+    load = DeviceLoad(1, read_share=0)
     assert _simulated(times, load, operations=pages // 2).mean_s < 0.0003
     after, bare = (
-        _simulated(of, Load(16, read_share=0), operations=10 * pages)
+        _simulated(of, DeviceLoad(16, read_share=0), operations=10 * pages)
         for of in (times, times._replace(cache_bytes=0))
     )
     # Nine tenths were written while it was full, at the speed of the arm behind it.
@@ -213,10 +213,10 @@ def test_reads_that_arrive_at_random_wait_as_theory_says(disk: EmulatedDisk) -> 
     service_s, busy = 0.004, 0.5
     profile = profiles.Profile(*[None] * 8, times=_channels(read_s=service_s))._replace(name="x")  # type: ignore[arg-type]
     with fio.filled_file(HERE, disk.data) as file, disk.limited(profile):
-        words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": Load(64)}, 8, 0)
+        words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(64)}, 8, 0)
         rate = [f"--rate_iops={round(busy / service_s)}", "--rate_process=poisson"]
         done = subprocess.run([*words, *rate], capture_output=True, text=True, check=True)
-    mean_s = fio.outcome(fio.kept(done.stdout, {"x": Load(64)})["x"]).mean_s
+    mean_s = fio.outcome(fio.kept(done.stdout, {"x": DeviceLoad(64)})["x"]).mean_s
     # A thousand arrivals know the mean wait of this queue within some 10 %.
     assert mean_s == pytest.approx(service_s * (1 + busy / (2 * (1 - busy))), rel=0.2)
 
@@ -290,7 +290,7 @@ def test_a_program_that_ends_fails_what_waits_and_is_started_again(tmp_path: Pat
             pytest.raises(InnolabError, match=r"has ended|fio ended"),
             disk.limited(profile),
         ):
-            words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": Load(16)}, 20, 0)
+            words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(16)}, 20, 0)
             running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(0.5)
             os.kill(pid, 9)

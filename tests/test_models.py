@@ -10,7 +10,7 @@ from midpoint import lru_misses, midpoint_misses
 from scipy.stats import chisquare, irwinhall
 
 from innolab.analysis import cache_misses, queueing
-from innolab.analysis.queueing import Device, Model, Point
+from innolab.analysis.queueing import ArmPoint, Device, Model
 
 DISTRIBUTIONS = ("uniform", "special", "pareto", "zipf")
 
@@ -249,10 +249,10 @@ READ_ONLY = Model(cpu_tps=900, threads=16, reads=25, miss_cpu_s=2e-5)
 READ_WRITE = Model(cpu_tps=700, threads=16, reads=30, miss_cpu_s=2e-5, writes=12)
 
 
-def _points(model: Model, noise: float = 0.0, seed: int = 1) -> list[Point]:
+def _points(model: Model, noise: float = 0.0, seed: int = 1) -> list[ArmPoint]:
     draw = random.Random(seed)
     return [
-        Point(model.tps(missed, device) * math.exp(draw.gauss(0, noise)), missed, device)
+        ArmPoint(model.tps(missed, device) * math.exp(draw.gauss(0, noise)), missed, device)
         for device in (SLOW, MIDDLE, FAST)
         for missed in (0.9, 0.67, 0.5, 0.27, 0.02)
     ]
@@ -297,7 +297,7 @@ def test_pages_that_cost_no_cpu() -> None:
 
 
 def test_a_constant_that_no_point_shows_is_small() -> None:
-    points = [Point(READ_ONLY.tps(m, SLOW), m, SLOW) for m in (0.9, 0.6)]
+    points = [ArmPoint(READ_ONLY.tps(m, SLOW), m, SLOW) for m in (0.9, 0.6)]
     faster = queueing.fit_reads(points, 900, 64)
     assert faster.tps(0.5, FAST) > 0.9 * 900
 
@@ -306,14 +306,14 @@ def test_fits_take_whatever_was_measured() -> None:
     draw = random.Random(11)
     for _ in range(30):
         points = [
-            Point(
+            ArmPoint(
                 10 ** draw.uniform(0, 4),
                 draw.choice([0, 1e-12, 0.5, 1]),
                 Device(10 ** draw.uniform(1, 6), 10 ** draw.uniform(1, 6)),
             )
             for _ in range(draw.randint(1, 5))
         ]
-        points.append(Point(100, 0.3, MIDDLE))
+        points.append(ArmPoint(100, 0.3, MIDDLE))
         for found in (
             queueing.fit_reads(points, 500, 8),
             queueing.fit_writes(points, 500, 8, 1e-5),
@@ -325,14 +325,14 @@ def test_fits_take_whatever_was_measured() -> None:
     ("points", "said"),
     [
         ([], "at least two"),
-        ([Point(10, 0.5, SLOW)], "at least two"),
-        ([Point(10, 0.0, SLOW)] * 2, "no point misses"),
-        ([Point(0, 0.5, SLOW)] * 2, "no measurement"),
-        ([Point(10, 1.5, SLOW)] * 2, "no measurement"),
-        ([Point(10, 0.5, Device(0, 1))] * 2, "no measurement"),
+        ([ArmPoint(10, 0.5, SLOW)], "at least two"),
+        ([ArmPoint(10, 0.0, SLOW)] * 2, "no point misses"),
+        ([ArmPoint(0, 0.5, SLOW)] * 2, "no measurement"),
+        ([ArmPoint(10, 1.5, SLOW)] * 2, "no measurement"),
+        ([ArmPoint(10, 0.5, Device(0, 1))] * 2, "no measurement"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(points: list[Point], said: str) -> None:
+def test_what_cannot_be_fitted_is_refused(points: list[ArmPoint], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         queueing.fit_reads(points, 900, 16)
     with pytest.raises(ValueError, match=said):

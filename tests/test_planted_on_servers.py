@@ -25,7 +25,7 @@ from innolab import studies
 from innolab.analysis import controls
 from innolab.base.clock import Clock
 from innolab.bench import sysbench
-from innolab.bench.sysbench import Load, Workload
+from innolab.bench.sysbench import LoadResult, Workload
 from innolab.hosts import machine, pagecache
 from innolab.hosts.held_memory import Memory
 from innolab.measure import measure, prepare
@@ -102,7 +102,7 @@ def _during_windows(
     """Do something to the server in a thread while a window, and no shorter run, is measured."""
     original = sysbench.run
 
-    def run(server: Server, workload: Workload, duration_s: int) -> Load:
+    def run(server: Server, workload: Workload, duration_s: int) -> LoadResult:
         if duration_s < _WINDOW_S:
             return original(server, workload, duration_s)
         ended = threading.Event()

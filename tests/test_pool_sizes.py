@@ -11,8 +11,8 @@ from innolab.analysis import buying, queueing
 from innolab.analysis.stats import Interval
 from innolab.sizing import lru_model, pool_sizes
 from innolab.sizing.lru_model import Law
-from innolab.sizing.pool_sizes import List, Point
-from innolab.sizing.throughput_model import Pace
+from innolab.sizing.pool_sizes import List, PoolSizePoint
+from innolab.sizing.throughput_model import ServerPace
 
 PAGES, ACCESSES, WARM_UP = 3000, 240_000, 90_000
 # How many accesses pass before a hit counts, and how many a simulated second has.
@@ -44,7 +44,7 @@ def _law(workload: str) -> Law:
     return Law(np.full(PAGES, 1 / PAGES), shares * PAGES)
 
 
-def _point(workload: str, x_ratio: float, **changes: float) -> Point:
+def _point(workload: str, x_ratio: float, **changes: float) -> PoolSizePoint:
     """Return what counters would show of a simulated pool: twenty accesses a statement."""
     missed, promoted = _simulated(workload, x_ratio)
     seconds = ACCESSES / PER_S
@@ -58,7 +58,7 @@ def _point(workload: str, x_ratio: float, **changes: float) -> Point:
         "promoted": promoted * ACCESSES,
         **changes,
     }
-    return Point(**numbers)  # type: ignore[arg-type]
+    return PoolSizePoint(**numbers)  # type: ignore[arg-type]
 
 
 LIST = List(PAGES, old_blocks_s=BLOCKED / PER_S)
@@ -180,7 +180,7 @@ def test_think_time_is_time_in_which_nobody_waits(threads: int) -> None:
     assert queueing.throughput([0.01], 1, 0.03) == pytest.approx(25)
 
 
-def _pace(reads: float, *, queued: bool) -> tuple[Pace, float]:
+def _pace(reads: float, *, queued: bool) -> tuple[ServerPace, float]:
     """Return what is seen of a made server, and its true rate at half the reads."""
     each_s, threads, rest_s = 0.0005, 8, 0.001
 
@@ -189,10 +189,10 @@ def _pace(reads: float, *, queued: bool) -> tuple[Pace, float]:
         return queueing.throughput([station], threads, rest_s + alone)
 
     now = rate(reads)
-    return Pace(threads, now, reads, threads / now - rest_s), rate(reads / 2)
+    return ServerPace(threads, now, reads, threads / now - rest_s), rate(reads / 2)
 
 
-def _at(pace: Pace, reads: float, read_per_s: float | None = None) -> Interval:
+def _at(pace: ServerPace, reads: float, read_per_s: float | None = None) -> Interval:
     found = pace.at(Interval(reads, reads, reads, 1), read_per_s)
     assert found is not None
     return found
@@ -210,14 +210,14 @@ def test_throughput_lies_between_both_answers(queued: bool, reads: float) -> Non
 
 
 def test_throughput_ends_where_processors_do() -> None:
-    pace = Pace(16, 1000.0, 2.0, 0.014, 2, 0.0005)
+    pace = ServerPace(16, 1000.0, 2.0, 0.014, 2, 0.0005)
     assert _at(pace, 0).high <= 2 / (0.0005 - 2 * 80e-6) * math.exp(0.1) * 1.001
     assert _at(pace, 2, 1e6).estimate > 1000
 
 
 def test_throughput_is_not_known_where_nothing_bounds_it() -> None:
     """Where reads are all that statements wait for, without any they take no time at all."""
-    pace = Pace(8, 1000.0, 2.0, 0.009)
+    pace = ServerPace(8, 1000.0, 2.0, 0.009)
     assert pace.at(Interval(0, 0, 0, 1)) is None
     assert _at(pace, 2).estimate == pytest.approx(1000)
 

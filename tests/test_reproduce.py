@@ -284,7 +284,7 @@ def test_the_time_of_each_claim_is_that_of_its_arms_in_the_record(
     study = studies.find(reference.plan.study)
     whole_s = reference.time_s["total"]
     # Making an array is no part of a trial's own time.
-    change_s = resources.Pace(study, reference.runs.runs, "").change_s
+    change_s = resources.TrialTimes(study, reference.runs.runs, "").change_s
     ratios = []
     for claim in _claims(reference):
         chosen = planning.only(study, reference.plan, claim)
@@ -318,7 +318,7 @@ def test_making_arrays_counts_once_a_block() -> None:
     reference = _earlier(folder)
     study = studies.find("raid-comparison")
     runs = sorted(reference.runs.runs, key=lambda run: run.started_at)
-    pace = resources.Pace(study, runs, "")
+    pace = resources.TrialTimes(study, runs, "")
     assert pace.change_s > 10
     whole = replace(reference.plan, blocks=reproduction.blocks_of(reference))
     block = [trial for trial in study.planned(whole) if trial.block == 0]

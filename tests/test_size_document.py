@@ -10,11 +10,11 @@ from innolab.analysis.stats import Interval
 from innolab.base.errors import InnolabError
 from innolab.cli import size
 from innolab.sizing import size_document, size_page
-from innolab.sizing.advice import Row, Sized
-from innolab.sizing.pool_sizes import Curve, List, Point
+from innolab.sizing.advice import PoolSizeRow, Sized
+from innolab.sizing.pool_sizes import Curve, List, PoolSizePoint
 from innolab.sizing.server_status import Facts
 from innolab.sizing.size_page import Place
-from innolab.sizing.throughput_model import Pace
+from innolab.sizing.throughput_model import ServerPace
 from innolab.storage.profiles import profiles
 
 GB, MIB = 10**9, 2**20
@@ -31,11 +31,11 @@ class _Known(Curve):
 
 
 def _sized(data_gb: float, comment: str = "", per_s: float = 1000.0) -> Sized:
-    now = Point(8 * GB, 8 * GB / PAGE, 60.0, 60 * per_s, 60 * per_s * 50, 60 * per_s * 4)
+    now = PoolSizePoint(8 * GB, 8 * GB / PAGE, 60.0, 60 * per_s, 60 * per_s * 50, 60 * per_s * 4)
     curve = _Known([now], List(20 * GB / PAGE), [], by_promotions=True)
-    pace = Pace(8, per_s, 4.0, 0.9 * 8 / per_s)
+    pace = ServerPace(8, per_s, 4.0, 0.9 * 8 / per_s)
     facts = Facts("9.7.0", comment, {}, ())
-    row = Row(8 * GB, Interval(4.0, 4.0, 4.0, 1), None, is_measured=True)
+    row = PoolSizeRow(8 * GB, Interval(4.0, 4.0, 4.0, 1), None, is_measured=True)
     return Sized(facts, round(data_gb * GB), 20 * GB, [now], 0.92, pace, curve, [row])
 
 

@@ -10,7 +10,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import observe
 from innolab.sizing import ladder, stretches
 from innolab.sizing.ladder import Rung
-from innolab.sizing.server_status import Facts, Stretch, Table, Visit
+from innolab.sizing.server_status import Facts, ServerTable, Stretch, Visit
 from innolab.sizing.target import Target
 
 MIB = 2**20
@@ -20,7 +20,7 @@ _POOL = {
     "innodb_buffer_pool_instances": "2",
     "innodb_flush_method": "O_DIRECT",
 }
-_TABLES = (Table("shop.orders", 1000, 300), Table("shop.log", 5000, 700))
+_TABLES = (ServerTable("shop.orders", 1000, 300), ServerTable("shop.log", 5000, 700))
 
 
 def _facts(version: str = "9.7.0", comment: str = "", **variables: str) -> Facts:

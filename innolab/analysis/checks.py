@@ -40,7 +40,7 @@ _OWN: Bounds = {}
 
 def judge(
     evidence: Evidence, checks: Mapping[str, Check], bounds: Bounds = _OWN
-) -> list[run.Check]:
+) -> list[run.CheckResult]:
     """Return the results of checks, in their order.
 
     Parameters
@@ -48,7 +48,7 @@ def judge(
     bounds : by check, bounds to judge by instead of its own
     """
     return [
-        run.Check(check=name, result=result, says=says)
+        run.CheckResult(check=name, result=result, says=says)
         for name, check in checks.items()
         for result, says in [check(replace(evidence, bounds=bounds.get(name, {})))]
     ]

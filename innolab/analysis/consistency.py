@@ -41,7 +41,7 @@ _CPU_CLOCK_RATIO, _CPU_CLOCK_S = 0.1, 1.0
 _SHOWN = 60
 
 
-class Known(NamedTuple):
+class KnownBuild(NamedTuple):
     """A build that the project's own set-up installs, and the digest of its mysqld."""
 
     origin: str
@@ -50,10 +50,10 @@ class Known(NamedTuple):
 
 
 @cache
-def known_builds() -> dict[str, Known]:
+def known_builds() -> dict[str, KnownBuild]:
     """Return the builds of data/builds.csv by where they come from."""
     with _BUILDS.open(newline="") as file:
-        return {row["origin"]: Known(**row) for row in csv.DictReader(file)}
+        return {row["origin"]: KnownBuild(**row) for row in csv.DictReader(file)}
 
 
 def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
@@ -154,7 +154,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return ", ".join(n for n in sorted({*one, *other}) if one.get(n) != other.get(n))
 
 
-class Asked(NamedTuple):
+class RequiredSettings(NamedTuple):
     """What a run of an arm must have recorded.
 
     Attributes
@@ -176,7 +176,7 @@ def same_settings(asked: Mapping[str, Any], requested: Mapping[str, Any]) -> boo
     return all(same_value(str(v), str(requested.get(name))) for name, v in asked.items())
 
 
-def arms(runs: Sequence[Run], asked: Callable[[Run], Asked]) -> list[str]:
+def arms(runs: Sequence[Run], asked: Callable[[Run], RequiredSettings]) -> list[str]:
     """Return runs whose settings or conditions are not those of the arm that they are said to be.
 
     What all arms share, the host's base settings, must be the same in all runs of a build.
@@ -210,7 +210,7 @@ _REPEATING = ("dataset", "load", "table")
 _REPEATING_ROWS = ("loads", "steady")
 
 
-def _contradictions(run: Run, of: Asked) -> Iterator[str]:
+def _contradictions(run: Run, of: RequiredSettings) -> Iterator[str]:
     """Yield what is recorded otherwise than parameters, levels and windows say."""
     conditions = run.conditions
     if "device" in of.values and conditions["device"]["name"] != of.values["device"]:
@@ -295,7 +295,7 @@ def own_builds(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-class Followed(NamedTuple):
+class FollowedMetrics(NamedTuple):
     """What a run's record says of its metrics.
 
     Attributes
@@ -308,7 +308,7 @@ class Followed(NamedTuple):
     unbound: dict[str, str]
 
 
-def metrics(record: Record, declared: Mapping[str, Metric]) -> Followed:
+def metrics(record: Record, declared: Mapping[str, Metric]) -> FollowedMetrics:
     """Return what of a run's series cannot be, and how its metrics follow from its record."""
     run = record.run
     found = []
@@ -327,7 +327,7 @@ def metrics(record: Record, declared: Mapping[str, Metric]) -> Followed:
             )
         if math.inf not in (-low, high):
             bound |= {(place, metric) for place in places}
-    return Followed(
+    return FollowedMetrics(
         found,
         {
             metric: whys.get(metric, "")

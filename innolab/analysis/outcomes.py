@@ -17,7 +17,7 @@ DECIDED: tuple[Outcome, ...] = ("reproduced", "contradicted")
 EVERY: tuple[Outcome, ...] = (*DECIDED, "inconclusive")
 
 
-class Finding(NamedTuple):
+class ClaimFinding(NamedTuple):
     """What the values of one claim say, before any doubt."""
 
     interval: stats.Interval
@@ -83,7 +83,7 @@ def found(
     figures: Mapping[str, Published],
     units: Mapping[str, str],
     level: float,
-) -> Finding | None:
+) -> ClaimFinding | None:
     """Return what the values of a claim say; None where no run has them.
 
     Parameters
@@ -105,7 +105,7 @@ def found(
         if min(*top, *bottom) <= 0:
             nothing = stats.Interval(math.nan, math.nan, math.nan, len(top), level)
             says = f"{measure.metric} is 0 in a run, which leaves no ratio"
-            return Finding(nothing, "inconclusive", says, None, "runs in which it is not 0")
+            return ClaimFinding(nothing, "inconclusive", says, None, "runs in which it is not 0")
         ratios = [a / b for a, b in zip(top, bottom, strict=True)]
         return _by_logs(ratios, low, high, claimed, published, level)
     by_block = [runs.values(measure.metric, **side) for side in sides]
@@ -160,20 +160,20 @@ def _by_logs(
     claimed: str,
     published: float | None,
     level: float,
-) -> Finding:
+) -> ClaimFinding:
     """Judge values whose noise is multiplicative: a ratio in each block, or a positive metric."""
     ones = [1.0] * len(values)
     interval = stats.robust_ratio(values, ones, level)
     outcome, reason = decide(interval, low, high, claimed)
     n, spread = interval.n, power.spread(values, ones)
     if n < 2:
-        return Finding(interval, outcome, reason, None, "more blocks")
+        return ClaimFinding(interval, outcome, reason, None, "more blocks")
     truth = named(low, high, published)
     found = None if truth is None else power.power(spread, n, low, high, truth, level)
     if outcome in DECIDED:
-        return Finding(interval, outcome, reason, power=found)
+        return ClaimFinding(interval, outcome, reason, power=found)
     blocks = power.blocks_for(spread, low, high, interval.estimate, level=level, least=n + 1)
-    return Finding(interval, outcome, reason, blocks, _needs(blocks), found)
+    return ClaimFinding(interval, outcome, reason, blocks, _needs(blocks), found)
 
 
 def named(low: float, high: float, published: float | None) -> float | None:
@@ -191,15 +191,15 @@ def named(low: float, high: float, published: float | None) -> float | None:
     return high / _NAMED if 0 < high < math.inf else None
 
 
-def _by_interval(interval: stats.Interval, low: float, high: float, claimed: str) -> Finding:
+def _by_interval(interval: stats.Interval, low: float, high: float, claimed: str) -> ClaimFinding:
     """Judge a mean on the plain scale."""
     outcome, reason = decide(interval, low, high, claimed)
     if outcome in DECIDED:
-        return Finding(interval, outcome, reason)
+        return ClaimFinding(interval, outcome, reason)
     if math.isnan(interval.low):
-        return Finding(interval, outcome, reason, None, "more blocks")
+        return ClaimFinding(interval, outcome, reason, None, "more blocks")
     blocks = blocks_needed(interval, low, high)
-    return Finding(interval, outcome, reason, blocks, _needs(blocks))
+    return ClaimFinding(interval, outcome, reason, blocks, _needs(blocks))
 
 
 def _needs(blocks: int | None) -> str:
@@ -208,7 +208,7 @@ def _needs(blocks: int | None) -> str:
     return f"about {blocks} blocks"
 
 
-def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> Finding:
+def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> ClaimFinding:
     """Judge a largest value alone: runs say nothing of how far those not made may go.
 
     One run above the bound refutes the claim. Where there is none, the binomial says how many of
@@ -219,9 +219,9 @@ def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> 
     measured = f"the largest of {sum(map(len, values))} values is {largest:.4g}"
     if largest > high:
         says = f"{measured}, above the claim's at most {high:.4g}: one such value refutes it"
-        return Finding(interval, "contradicted", says)
+        return ClaimFinding(interval, "contradicted", says)
     unseen = 1 - (1 - level) ** (1 / n)
-    return Finding(
+    return ClaimFinding(
         interval,
         "reproduced",
         f"{measured}, within the claim's at most {high:.4g}; a maximum has no interval, and up to "
@@ -231,7 +231,7 @@ def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> 
 
 def by_proportion(
     values: Sequence[float], low: float, high: float, claimed: str, level: float
-) -> Finding:
+) -> ClaimFinding:
     """Judge the share of runs in which something happened, by an interval that is never too narrow.
 
     Runs in which nothing happened do not show that it cannot: the interval says how often it may.
@@ -240,7 +240,9 @@ def by_proportion(
     interval = acknowledged.share(happened, len(values), level)
     outcome, reason = decide(interval, low, high, claimed)
     needs = None if outcome in DECIDED else "more blocks"
-    return Finding(interval, outcome, f"in {happened} of {len(values)} runs; {reason}", None, needs)
+    return ClaimFinding(
+        interval, outcome, f"in {happened} of {len(values)} runs; {reason}", None, needs
+    )
 
 
 def _by_censored(
@@ -249,7 +251,7 @@ def _by_censored(
     holds: tuple[float, float],
     claimed: str,
     level: float,
-) -> Finding:
+) -> ClaimFinding:
     """Judge the median of values of which some were not found and are known to be larger.
 
     With few runs the sign test has no interval, and decides nothing: even if half of all runs had
@@ -266,12 +268,12 @@ def _by_censored(
         if not shown:
             interval = interval._replace(low=min(values))
         reason = f"{said}; {least} runs at least decide a median at a level of {level:.3g}"
-        return Finding(
+        return ClaimFinding(
             interval, "inconclusive", reason, None if shown else least, f"{least} blocks or more"
         )
     outcome, reason = decide(interval, *holds, claimed)
     needs = None if outcome in DECIDED else "runs that show it: more blocks alone may not do"
-    return Finding(interval, outcome, f"{said}; {reason}", None, needs)
+    return ClaimFinding(interval, outcome, f"{said}; {reason}", None, needs)
 
 
 def claimed_text(holds: Holds, published: float | None) -> str:

@@ -69,7 +69,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Point:
+class ArmPoint:
     """One arm: its geometric mean of transactions per second, and where it was measured."""
 
     tps: float
@@ -126,7 +126,7 @@ class Model:
         return throughput(demands_s, self.threads)
 
 
-def fit_reads(points: Sequence[Point], cpu_tps: float, threads: int) -> Model:
+def fit_reads(points: Sequence[ArmPoint], cpu_tps: float, threads: int) -> Model:
     """Return the model of a workload that only reads: `reads` and `miss_cpu_s` are fitted.
 
     Least squares on log tps, every point with the same weight. It takes points on either side to
@@ -164,7 +164,9 @@ def fit_reads(points: Sequence[Point], cpu_tps: float, threads: int) -> Model:
     )
 
 
-def fit_writes(points: Sequence[Point], cpu_tps: float, threads: int, miss_cpu_s: float) -> Model:
+def fit_writes(
+    points: Sequence[ArmPoint], cpu_tps: float, threads: int, miss_cpu_s: float
+) -> Model:
     """Return the model of a workload that also writes: `reads` and `writes` are fitted.
 
     As `fit_reads`; points where the device decides are needed for both, those with many misses
@@ -210,7 +212,7 @@ class _Search:
         return [math.log(self.scale * factor) for factor in factors]
 
 
-def _most_reads(points: Sequence[Point], cpu_tps: float) -> float:
+def _most_reads(points: Sequence[ArmPoint], cpu_tps: float) -> float:
     """Return the most pages per transaction, if every access missed, that the devices allow.
 
     No station serves faster than its device (Denning, Buzen 1978, "The operational analysis of
@@ -229,7 +231,7 @@ def _most_reads(points: Sequence[Point], cpu_tps: float) -> float:
 
 
 def _fit(
-    points: Sequence[Point], model: Callable[[Sequence[float]], Model], a: _Search, b: _Search
+    points: Sequence[ArmPoint], model: Callable[[Sequence[float]], Model], a: _Search, b: _Search
 ) -> Model:
     def residuals(logs: Sequence[float]) -> list[float]:
         return errors(model(logs), points)
@@ -251,7 +253,7 @@ def _fit(
     return model(min(found, key=rank))
 
 
-def errors(model: Model, points: Sequence[Point]) -> list[float]:
+def errors(model: Model, points: Sequence[ArmPoint]) -> list[float]:
     """Return ln(predicted / measured) tps of every point, shape (n,).
 
     Raises

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from innolab.analysis import drift, outcomes, stats
 from innolab.analysis.claims import Claim, Stands, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
-from innolab.analysis.outcomes import DECIDED, Finding, Outcome
+from innolab.analysis.outcomes import DECIDED, ClaimFinding, Outcome
 from innolab.analysis.published import Published, published_value
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
@@ -172,7 +172,7 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     )
 
 
-def _doubted(found: Finding, doubted: Sequence[Doubted]) -> Finding:
+def _doubted(found: ClaimFinding, doubted: Sequence[Doubted]) -> ClaimFinding:
     """Return a finding as inconclusive where a doubt does not allow its outcome."""
     barring = [doubt for doubt in doubted if found.outcome in doubt.bars]
     if not barring:
@@ -180,14 +180,14 @@ def _doubted(found: Finding, doubted: Sequence[Doubted]) -> Finding:
     says = "; ".join(doubt.says for doubt in barring)
     needs = "; ".join(doubt.needs for doubt in barring if doubt.needs)
     reason = f"{says}; otherwise: {found.reason}"
-    return Finding(found.interval, "inconclusive", reason, None, needs or says, found.power)
+    return ClaimFinding(found.interval, "inconclusive", reason, None, needs or says, found.power)
 
 
-def _withheld(found: Finding, failed: Sequence[FailedControl]) -> Finding:
+def _withheld(found: ClaimFinding, failed: Sequence[FailedControl]) -> ClaimFinding:
     if not failed:
         return found
     says = "; ".join(control.says for control in failed)
-    return Finding(found.interval, "withheld", says, power=found.power)
+    return ClaimFinding(found.interval, "withheld", says, power=found.power)
 
 
 def _despite(drifting: Sequence[FailedControl], still: Sequence[stats.Interval]) -> list[str]:

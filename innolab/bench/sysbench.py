@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from innolab.base.errors import InnolabError
-from innolab.bench.sysbench_output import Result, last_words, parse
+from innolab.bench.sysbench_output import SysbenchResult, last_words, parse
 from innolab.hosts.base import Done, Host, TimedOutError
 from innolab.mysql.server import Server
 
@@ -61,10 +61,10 @@ def transactions(
     ]
 
 
-class Load(NamedTuple):
+class LoadResult(NamedTuple):
     """A run's result, and the CPU seconds that sysbench itself took."""
 
-    result: Result
+    result: SysbenchResult
     cpu_s: float
 
 
@@ -129,7 +129,7 @@ def copied(host: Host, folder: Path, script: Path) -> str:
     return str(copy)
 
 
-def run(server: Server, workload: Workload, duration_s: int) -> Load:
+def run(server: Server, workload: Workload, duration_s: int) -> LoadResult:
     """Run a workload for some seconds and return what it gave.
 
     Raises
@@ -147,7 +147,7 @@ def timed(duration_s: int) -> list[str]:
             "--histogram=on", "run"]  # fmt: skip
 
 
-def warm_up(server: Server, workload: Workload, transactions: int, limit_s: int) -> Load:
+def warm_up(server: Server, workload: Workload, transactions: int, limit_s: int) -> LoadResult:
     """Run a workload for a number of transactions or some seconds, whichever ends first."""
     options = (f"--time={limit_s}", f"--events={transactions}", "--histogram=on", "run")
     words = argv(workload, server, *options)
@@ -167,10 +167,10 @@ def prepare(server: Server, workload: Workload) -> None:
 
 def load(
     server: Server, words: list[str], duration_s: float, host: Host | None = None, **env: str
-) -> Load:
+) -> LoadResult:
     """Run the words of a load and return what it gave; parameters and errors as of `ended`."""
     done = ended(server, words, duration_s + _GRACE_S, host, **env)
-    return Load(parse(done.stdout), done.cpu_s)
+    return LoadResult(parse(done.stdout), done.cpu_s)
 
 
 def ended(

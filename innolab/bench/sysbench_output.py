@@ -29,7 +29,7 @@ _TOTALS = {
 _SECONDS = r"^ +total time: +([\d.]+)s"
 
 
-class Interval(NamedTuple):
+class Second(NamedTuple):
     """One line of progress: what a second of the run gave."""
 
     t_s: float
@@ -41,7 +41,7 @@ class Interval(NamedTuple):
     reconnects_per_s: float
 
 
-class Result(NamedTuple):
+class SysbenchResult(NamedTuple):
     """A whole run. Percentiles are of service times, in milliseconds, by their number.
 
     `writes` are the statements that write among the queries; `histogram` has the upper end of each
@@ -55,7 +55,7 @@ class Result(NamedTuple):
     reconnects: int
     seconds: float
     percentiles_ms: dict[int, float]
-    intervals: list[Interval]
+    intervals: list[Second]
     histogram: list[tuple[float, int]]
 
     @property
@@ -64,7 +64,7 @@ class Result(NamedTuple):
         return self.transactions / self.seconds
 
 
-def parse(text: str) -> Result:
+def parse(text: str) -> SysbenchResult:
     """Return the numbers of a finished run with `--histogram`.
 
     Raises
@@ -78,7 +78,7 @@ def parse(text: str) -> Result:
     if seconds is None or not all(totals.values()) or not buckets:
         raise InnolabError(f"sysbench did not finish its run. It said: {last_words(text)}")
     counts = {name: int(found[1]) for name, found in totals.items() if found}
-    return Result(
+    return SysbenchResult(
         **counts,
         seconds=float(seconds[1]),
         percentiles_ms={p: percentile(buckets, p) for p in PERCENTILES},
@@ -107,13 +107,13 @@ def rates(text: str) -> dict[str, float]:
     return {name: n / float(seconds[1]) for name, n in zip(("tps", "qps"), counts, strict=True)}
 
 
-def intervals(text: str) -> list[Interval]:
+def intervals(text: str) -> list[Second]:
     """Return the progress lines, one a second."""
     return [
-        Interval(
+        Second(
             float(line["t_s"]),
             int(line["threads"]),
-            *(float(line[name]) for name in Interval._fields[2:]),
+            *(float(line[name]) for name in Second._fields[2:]),
         )
         for line in _INTERVAL.finditer(text)
     ]

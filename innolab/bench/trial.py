@@ -323,7 +323,7 @@ class Bench:
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
-        hosts = usage.Hosts(servers, self.site.emulation_cpu_s)
+        hosts = usage.WatchedHosts(servers, self.site.emulation_cpu_s)
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield

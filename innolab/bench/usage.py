@@ -37,7 +37,7 @@ class Meter:
         }
 
 
-class Hosts:
+class WatchedHosts:
     """What the hosts did that the servers of a trial lie on, and the machine that emulates one.
 
     What disturbs one of them disturbs all that work together, and what disturbs the emulator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from innolab.compare.compare import Comparison, Pair
-    from innolab.measure.doctor import Finding
+    from innolab.compare.compare import Pair, ReportComparison
+    from innolab.measure.doctor import HostFinding
     from innolab.measure.estimate import Expected
     from innolab.record.plan import Plan
     from innolab.studies.study import Trial
@@ -199,7 +199,7 @@ def show(document: BaseModel) -> None:
     print(document.model_dump_json(indent=1))
 
 
-def doctor(findings: Sequence[Finding]) -> Doctor:
+def doctor(findings: Sequence[HostFinding]) -> Doctor:
     """Return what was found of this host."""
     ready = all(finding.result != "missing" for finding in findings)
     return Doctor(ready=ready, findings=[Examined(**finding._asdict()) for finding in findings])
@@ -270,7 +270,7 @@ def verified(folder: Path, found: Findings, limits: str) -> Verified:
     )
 
 
-def compared(found: Comparison) -> Compared:
+def compared(found: ReportComparison) -> Compared:
     """Return two reports side by side."""
     return Compared(
         study=found.study.name,
@@ -295,7 +295,7 @@ def compared(found: Comparison) -> Compared:
     )  # fmt: skip
 
 
-def _pair(found: Comparison, pair: Pair) -> ComparedPair:
+def _pair(found: ReportComparison, pair: Pair) -> ComparedPair:
     touching = [] if pair.same else found.touching(pair)
     first, second = (
         ComparedVerdict(

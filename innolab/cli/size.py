@@ -15,7 +15,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from innolab.sizing.advice import Asked, Sized
+    from innolab.sizing.advice import Sized, SizingRequest
     from innolab.sizing.size_document import SizeOffer
     from innolab.sizing.target import Target
 
@@ -67,11 +67,11 @@ def size(
     _require_place(html)
 
     from innolab.sizing import size_document
-    from innolab.sizing.advice import Asked
+    from innolab.sizing.advice import SizingRequest
     from innolab.sizing.target import Target
 
     with _endable(is_changing=bool(rungs)):
-        found = _watched(Target(socket, defaults_file, user), Asked(seconds, sizes, rungs))
+        found = _watched(Target(socket, defaults_file, user), SizingRequest(seconds, sizes, rungs))
         offers = size_document.offers(found, price_memory_gb, prices)
         if as_json:
             print(size_document.document(found, offers).model_dump_json(indent=1), flush=True)
@@ -102,7 +102,7 @@ def _endable(*, is_changing: bool) -> Iterator[None]:
         raise InnolabError(f"Interrupted.{back}") from None
 
 
-def _watched(target: "Target", asked: "Asked") -> "Sized":
+def _watched(target: "Target", asked: "SizingRequest") -> "Sized":
     from innolab.measure.progress import Shown
     from innolab.sizing import advice
 

@@ -75,7 +75,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReportComparison:
     """Two reports of one study.
 
     Attributes
@@ -128,7 +128,7 @@ class Comparison:
 
 
 @memory.bounded("One of the reports")
-def compare(first: Path, second: Path) -> Comparison:
+def compare(first: Path, second: Path) -> ReportComparison:
     """Return what two reports have in common, and what not.
 
     Raises
@@ -151,13 +151,13 @@ def compare(first: Path, second: Path) -> Comparison:
     runs = study.read(first), study.read(second)
     bodies = manifest.read(first), manifest.read(second)
     valid = runs[0].valid, runs[1].valid
-    return Comparison(
+    return ReportComparison(
         study, first, second, valid, report_differences.differences(study, bodies, runs),
         _ratios(study, *valid), _pairs(first, second),
     )  # fmt: skip
 
 
-def lines(found: Comparison) -> list[str]:
+def lines(found: ReportComparison) -> list[str]:
     """Return a comparison in words, line by line."""
     return [
         *(f"Not the same beside what was measured: {says}."

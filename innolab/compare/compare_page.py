@@ -6,14 +6,14 @@ from typing import Any
 
 from innolab.base.units import number
 from innolab.compare import overlay
-from innolab.compare.compare import Comparison, Pair
+from innolab.compare.compare import Pair, ReportComparison
 from innolab.compare.report_differences import Difference
 from innolab.report import figures, folders, pages, render
 
 _MOST_NAMED = 12
 
 
-def write(found: Comparison) -> Path:
+def write(found: ReportComparison) -> Path:
     """Write the page of a comparison, with its figures, and return its path.
 
     It lies below the second report's study in the reports' folder. One that is there is replaced:
@@ -51,7 +51,7 @@ def write(found: Comparison) -> Path:
     )
 
 
-def _links(found: Comparison, folder: Path) -> list[str]:
+def _links(found: ReportComparison, folder: Path) -> list[str]:
     """Return the addresses of both pages as seen from the comparison's, empty where it has none."""
     study = folder.parent.parent
     return [
@@ -60,7 +60,7 @@ def _links(found: Comparison, folder: Path) -> list[str]:
     ]
 
 
-def _differences(found: Comparison) -> list[dict[str, Any]]:
+def _differences(found: ReportComparison) -> list[dict[str, Any]]:
     """Return a row a difference with the claims that it touches: the most specific kind first.
 
     Of one kind, that which touches the most changed verdicts. One of all arms names none of them.
@@ -93,7 +93,7 @@ def _id(pair: Pair) -> str:
     return f"changed-{pair.claim}-{pair.server}".replace("/", "-").replace(" ", "-")
 
 
-def explained(found: Comparison, pair: Pair) -> str:
+def explained(found: ReportComparison, pair: Pair) -> str:
     """Return what may explain a changed verdict, noise among it."""
     names = [f"{one.kind} {one.name}" for one in found.touching(pair)]
     said = f"May be explained by: {', '.join(names)}. " if names else ""
@@ -126,7 +126,7 @@ def _interval(of: Any) -> str:
     return f"{number(known[0])} ({number(known[1])} to {number(known[2])})"
 
 
-def _forests(found: Comparison, folder: Path) -> list[figures.Figure]:
+def _forests(found: ReportComparison, folder: Path) -> list[figures.Figure]:
     """Return a figure for each server: every ratio that both judged, with both intervals."""
     import pandas as pd
 

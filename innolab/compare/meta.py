@@ -19,7 +19,7 @@ from innolab.report import render
 from innolab.studies.study import Study
 
 
-class Spread(NamedTuple):
+class Difference(NamedTuple):
     """Something in which reports differ; `values` has it in words for each of them, in order."""
 
     kind: report_differences.Kind
@@ -40,7 +40,7 @@ class Pool:
 
     study: Study
     members: Sequence[Member]
-    differences: Sequence[Spread]
+    differences: Sequence[Difference]
     claims: Sequence[PooledClaim]
 
     @property
@@ -157,7 +157,7 @@ def _can_say(k: int) -> str:
     )
 
 
-def _differences(study: Study, members: Sequence[Member]) -> list[Spread]:
+def _differences(study: Study, members: Sequence[Member]) -> list[Difference]:
     """Return what differs between the reports: a row for each thing that is not as in the first."""
     first, *others = members
     found: dict[tuple[report_differences.Kind, str, str, str], list[str]] = {}
@@ -166,7 +166,8 @@ def _differences(study: Study, members: Sequence[Member]) -> list[Spread]:
             key = one.kind, one.name, one.where, one.first
             found.setdefault(key, [one.first] * len(members))[place] = one.second
     return [
-        Spread(kind, name, where, tuple(values)) for (kind, name, where, _), values in found.items()
+        Difference(kind, name, where, tuple(values))
+        for (kind, name, where, _), values in found.items()
     ]
 
 

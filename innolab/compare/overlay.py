@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from innolab.base.units import number
 from innolab.compare import report_differences
-from innolab.compare.compare import Comparison
+from innolab.compare.compare import ReportComparison
 from innolab.compare.report_differences import ArmKey
 from innolab.record.run import arm_text
 from innolab.record.series_store import SeriesStore
@@ -34,7 +34,7 @@ _POINTS = 41
 _TITLE_CHARACTERS = 36
 
 
-def draw(found: Comparison, folder: Path) -> figures.Figure | None:
+def draw(found: ReportComparison, folder: Path) -> figures.Figure | None:
     """Write a figure of the arms that the reports differ in, and return it.
 
     Arms of changed verdicts come first, then those whose ratio of values leaves out 1. None where
@@ -58,7 +58,7 @@ def draw(found: Comparison, folder: Path) -> figures.Figure | None:
     )  # fmt: skip
 
 
-def arms_apart(found: Comparison) -> list[ArmKey]:
+def arms_apart(found: ReportComparison) -> list[ArmKey]:
     """Return the arms to look at: of changed verdicts, then of ratios that leave out 1."""
     measured = list(
         dict.fromkeys(report_differences.key_of(run.factors) for run in found.runs[1].runs)
@@ -81,7 +81,7 @@ def arms_apart(found: Comparison) -> list[ArmKey]:
     return [arm for arm in chosen if all(arm in arms for arms in with_series)]
 
 
-def _series_of(found: Comparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, Both]":
+def _series_of(found: ReportComparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, Both]":
     """Return the series of the first arms that have some with work in them in both reports."""
     stores = [SeriesStore(report) for report in (found.first, found.second)]
     if any(store.faults() for store in stores):
@@ -115,7 +115,7 @@ def _counts(series: "pd.DataFrame | None") -> "pd.DataFrame":
     return frame - frame.iloc[0] if len(frame) else frame
 
 
-def _curves(found: Comparison, series: "dict[ArmKey, Both]", counter: str) -> "pd.DataFrame":
+def _curves(found: ReportComparison, series: "dict[ArmKey, Both]", counter: str) -> "pd.DataFrame":
     """Return what both reports' runs had counted by each second.
 
     A run that has ended has done all that it did. Columns: arm, report, t_s, median, least,

@@ -29,7 +29,7 @@ def ended(address: str) -> InnolabError:
     )
 
 
-class Hosts:
+class FleetHosts:
     """The workers of a scheduler that declare the resource `host`.
 
     Parameters

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
-from innolab.fleet.admission import RESOURCE, Can, Hosts, ended
+from innolab.fleet.admission import RESOURCE, Can, FleetHosts, ended
 from innolab.measure.block import Measured, Task, ability, measure_block
 from innolab.record.plan import Progress
 
@@ -139,7 +139,7 @@ class Fleet:
         self.address = address
         self._progress = progress
         self._measure = measure
-        self.hosts = Hosts(self._client, address, can, progress)
+        self.hosts = FleetHosts(self._client, address, can, progress)
         self._alone_since: float | None = None
         self._took_s: list[float] = []
         self._wanted: dict[int, _Wanted] = {}

@@ -66,7 +66,7 @@ class Duration(NamedTuple):
         return self.before_s + blocks * self.block_s
 
 
-class Row(NamedTuple):
+class ExpectedClaim(NamedTuple):
     """What to expect of one claim on one server.
 
     Attributes
@@ -104,7 +104,7 @@ class Expected(NamedTuple):
     first: Look
     last: Look
     declared: int
-    rows: list[Row]
+    rows: list[ExpectedClaim]
     not_measured: list[str]
     not_planned: list[str]
     duration: Duration | None
@@ -197,8 +197,8 @@ def _row(
     published: float | None,
     units: Mapping[str, str],
     earlier: Sequence[Earlier],
-) -> Row:
-    head = Row(claim.id, server)
+) -> ExpectedClaim:
+    head = ExpectedClaim(claim.id, server)
     first, last = looks
     if first.level is None or last.level is None:
         return head._replace(reason="one block leaves no interval")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from innolab.analysis.stats import LEVEL
 from innolab.base.text_columns import aligned
-from innolab.measure.estimate import Expected, Row, effort_of
+from innolab.measure.estimate import Expected, ExpectedClaim, effort_of
 from innolab.record.plan import Plan
 from innolab.record.run import Factors
 from innolab.studies.study import Trial
@@ -166,7 +166,7 @@ def _head(expected: Expected) -> list[str]:
     return ["claim", "server", *(f"block {n}" for n in looks), "at", "power", ""]
 
 
-def _cells(row: Row, expected: Expected) -> list[str]:
+def _cells(row: ExpectedClaim, expected: Expected) -> list[str]:
     is_one_look = expected.first.blocks == expected.last.blocks
     factors = row.factors or (None, None)
     # Most spreads are from one report, the one that the time is from.

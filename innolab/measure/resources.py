@@ -105,7 +105,7 @@ def estimate(
         Where the reference has no complete run.
     """
     parameters = study.check(chosen.parameters)
-    pace = Pace(study, reference.runs.runs, reference.name, speed)
+    pace = TrialTimes(study, reference.runs.runs, reference.name, speed)
     block = [trial for trial in study.planned(chosen) if trial.block == 0]
     looks = chosen.blocks or study.looks(parameters)
     last = looks.last
@@ -146,7 +146,7 @@ def _is_decided(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.verdict in DECIDED
 
 
-class Pace:
+class TrialTimes:
     """How long trials took: each arm from its beginning to its end, and what came between them.
 
     Parameters

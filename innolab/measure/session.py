@@ -28,7 +28,7 @@ from innolab.mysql.my_cnf import base_settings_file
 from innolab.record import journal, series_store
 from innolab.record.journal import Journal
 from innolab.record.plan import Plan, Progress
-from innolab.record.run import SCHEMA, Check, Factors, Observation, Run
+from innolab.record.run import SCHEMA, CheckResult, Factors, Observation, Run
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
@@ -291,7 +291,7 @@ class Session:
     def _record(
         self, trial: Trial, bench: Bench, rows: list[Observation], error: str | None, started: str
     ) -> Run:
-        judged: list[Check] = []
+        judged: list[CheckResult] = []
         if error is None:
             evidence = checks.Evidence(rows, bench.conditions, bench.variables)
             judged = self.study.judged(evidence)

@@ -190,7 +190,7 @@ def _named(place: Path) -> bool:
     return body is not None and body["place"] == place.name
 
 
-class Pace:
+class GrowthPace:
     """Says how far a table has grown, how fast it grows now, and how long the rest will take.
 
     It is silent until it begins: what runs a server in are no rows of the table.

@@ -39,7 +39,7 @@ def trial_key(block: int, factors: Mapping[str, Level], *, twin: bool = False) -
     return json.dumps(parts, separators=(",", ":"))
 
 
-class Check(BaseModel):
+class CheckResult(BaseModel):
     """One validity test of a run.
 
     Attributes
@@ -63,7 +63,7 @@ class _Host(BaseModel):
     kernel: Release | None = None
 
 
-class Build(BaseModel):
+class BuildFacts(BaseModel):
     """What every run that started a server says of its binaries."""
 
     model_config = ConfigDict(extra="forbid")
@@ -108,7 +108,7 @@ class _Conditions(BaseModel):
     host: _Host
     innolab: Innolab
     time_s: dict[Label, Annotated[float, Field(ge=0)]]
-    build: Build | None = None
+    build: BuildFacts | None = None
     device: _Device | None = None
     member: Label | Literal[""] = ""
     # A digest, so that no name leads out of the report's folder.
@@ -151,7 +151,7 @@ class Run(BaseModel):
     twin: bool = False
     observations: list[Observation]
     conditions: Facts
-    checks: list[Check]
+    checks: list[CheckResult]
     series: str | None = Field(pattern=r"^series/[0-9]{4,}\.parquet$")
     status: Literal["complete", "failed"]
     error: Text | None

@@ -24,7 +24,7 @@ Counts = list[tuple[str, list[tuple[str, int]]]]
 
 
 @dataclass(frozen=True)
-class Lead:
+class FirstScreen:
     """What stands at the top of a page.
 
     Attributes
@@ -44,7 +44,7 @@ class Lead:
 
 def lifted(
     notebook: Any, title: str, question: str, verdicts: Sequence[Mapping[str, Any]]
-) -> tuple[Lead, Any]:
+) -> tuple[FirstScreen, Any]:
     """Return what stands at the top of a page, and a copy of the notebook for what follows it.
 
     Outputs that the top shows or leads to have `lead` in their metadata: `answer`, `warnings`, or
@@ -59,7 +59,7 @@ def lifted(
     rest = copy.deepcopy(notebook)
     title, question = _opened(rest, title, question)
     answer, figure = _answer(rest), _figure(rest)
-    return Lead(
+    return FirstScreen(
         title=title,
         question=question,
         counts=counts(verdicts),

@@ -16,7 +16,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
 from innolab.base.provenance import own_facts
 from innolab.record.plan import Plan
-from innolab.record.run import SCHEMA, Build, Innolab, Run
+from innolab.record.run import SCHEMA, BuildFacts, Innolab, Run
 from innolab.record.text_types import (
     FolderName,
     Label,
@@ -80,7 +80,7 @@ class OfStudy(BaseModel):
     scale: Label
     parameters: PlainFacts
     spec_sha256: Sha256
-    builds: dict[Name, Build]
+    builds: dict[Name, BuildFacts]
     unavailable: dict[Name, PlainText]
     hosts: list[PlainFacts]
     measured_by: list[Innolab]

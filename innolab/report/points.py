@@ -28,7 +28,7 @@ _WIDEST_NAMES = 60
 _COLUMNS = {"trial", BLOCK, "valid", _WHY}
 
 
-class Quantity(NamedTuple):
+class PointQuantity(NamedTuple):
     """A metric as one kind of observation has it: `seconds` of a pass is none of a whole run."""
 
     metric: str
@@ -58,17 +58,17 @@ class View(NamedTuple):
     log_y: bool = False
 
 
-class Drawn(NamedTuple):
+class DrawnPoints(NamedTuple):
     """A picture, and of each of its groups of points what each point is, in words."""
 
     picture: "Picture"
     says: Mapping[str, Sequence[str]]
 
 
-def quantities(runs: RunSet, metrics: Sequence[str]) -> list[Quantity]:
+def quantities(runs: RunSet, metrics: Sequence[str]) -> list[PointQuantity]:
     """Return every metric that some run has, in the order given, by the within-factors it has."""
     found = {
-        Quantity(metric, tuple(name for name in row if name in runs.within))
+        PointQuantity(metric, tuple(name for name in row if name in runs.within))
         for run in runs.runs
         for row in run.observations
         for metric in row
@@ -77,7 +77,7 @@ def quantities(runs: RunSet, metrics: Sequence[str]) -> list[Quantity]:
     return sorted(found, key=lambda one: (metrics.index(one.metric), one.within))
 
 
-def points(runs: RunSet, quantity: Quantity) -> "pd.DataFrame":
+def points(runs: RunSet, quantity: PointQuantity) -> "pd.DataFrame":
     """Return a row a point, of valid runs and of others; failed runs have no values and no row.
 
     Columns: trial, block (from 1), valid, the factors, the within-factors, the metric, and why a
@@ -119,7 +119,7 @@ def counted(frame: "pd.DataFrame") -> str:
 
 def drawn(
     frame: "pd.DataFrame", view: View, orders: Mapping[str, Sequence[Any]] | None = None
-) -> Drawn:
+) -> DrawnPoints:
     """Return a picture with a point for each row: a dot where its run is valid, else a cross.
 
     Points that a logarithmic axis cannot have are left out, and the title counts them.
@@ -156,7 +156,7 @@ def drawn(
     _finish(axis, kept, view, orders, log_x=log_x)
     if left_out := len(frame) - len(kept):
         axis.set_title(f"{left_out} points at or below 0 are not on a logarithmic axis", fontsize=9)
-    return Drawn(picture, says)
+    return DrawnPoints(picture, says)
 
 
 def _said(row: "pd.Series[Any]", view: View) -> str:
@@ -226,7 +226,7 @@ def _finish(
         axis.legend(title=view.colour, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def as_html(drawing: Drawn, frame: "pd.DataFrame", view: View) -> str:
+def as_html(drawing: DrawnPoints, frame: "pd.DataFrame", view: View) -> str:
     """Return a picture as SVG in HTML; a point says what it is where the mouse is over it."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -21,7 +21,7 @@ class Author(NamedTuple):
     affiliation: str | None = None
 
 
-class Citation(NamedTuple):
+class ProjectFacts(NamedTuple):
     """What CITATION.cff says of the project; the licence is an SPDX identifier."""
 
     authors: tuple[Author, ...]
@@ -43,10 +43,10 @@ def entries() -> Mapping[str, Any]:
 
 
 @cache
-def own() -> Citation:
+def own() -> ProjectFacts:
     """Return what CITATION.cff says of who made the project."""
     body = entries()
-    return Citation(
+    return ProjectFacts(
         authors=tuple(_author(entry) for entry in body["authors"]),
         licence=body["license"],
         keywords=tuple(body.get("keywords", ())),

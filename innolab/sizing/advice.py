@@ -14,10 +14,10 @@ from innolab.hosts import observe
 from innolab.hosts.local import HERE
 from innolab.sizing import ladder, pool_sizes, stretches
 from innolab.sizing.ladder import Rung
-from innolab.sizing.pool_sizes import Curve, List, Point
+from innolab.sizing.pool_sizes import Curve, List, PoolSizePoint
 from innolab.sizing.server_status import Facts, Stretch, Visit
 from innolab.sizing.target import Target
-from innolab.sizing.throughput_model import Pace
+from innolab.sizing.throughput_model import ServerPace
 
 # A stretch with fewer logical reads shows a server that does nothing.
 _LEAST_REQUESTS = 10_000
@@ -30,7 +30,7 @@ _BUSY = 0.85
 Say = Callable[[str], None]
 
 
-class Row(NamedTuple):
+class PoolSizeRow(NamedTuple):
     """One size of the pool: reads a statement, statements a second, and how both are known."""
 
     pool_bytes: int
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SizingRequest:
     """What a user wants to know.
 
     Attributes
@@ -77,11 +77,11 @@ class Sized:
     facts: Facts
     data_bytes: int
     asked_bytes: int
-    points: list[Point]
+    points: list[PoolSizePoint]
     hit_ratio: float
-    pace: Pace | None
+    pace: ServerPace | None
     curve: Curve | None
-    rows: list[Row]
+    rows: list[PoolSizeRow]
     rungs: list[Rung] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ class Sized:
         return reads, self.pace.at(reads) if self.pace else None
 
 
-def size(target: Target, asked: Asked, say: Say) -> Sized:
+def size(target: Target, asked: SizingRequest, say: Say) -> Sized:
     """Watch a server and return what its pool does and would do.
 
     Raises
@@ -128,7 +128,7 @@ def size(target: Target, asked: Asked, say: Say) -> Sized:
     return _sized(facts, asked, stretch, now, rungs, busy_s)
 
 
-def _require_work(now: Point) -> None:
+def _require_work(now: PoolSizePoint) -> None:
     if now.requests < _LEAST_REQUESTS or now.statements < _LEAST_STATEMENTS:
         raise InputError(
             f"The server is too idle to say anything: {now.statements:,.0f} statements asked for "
@@ -139,7 +139,7 @@ def _require_work(now: Point) -> None:
 
 
 def _sized(
-    facts: Facts, asked: Asked, stretch: Stretch, now: Point, rungs: list[Rung],
+    facts: Facts, asked: SizingRequest, stretch: Stretch, now: PoolSizePoint, rungs: list[Rung],
     busy_s: float | None,
 ) -> Sized:  # fmt: skip
     unknown = stretches.doubts(facts, stretch, now, rungs)
@@ -158,7 +158,7 @@ def _sized(
     return replace(found, rows=_rows(found, asked))
 
 
-def _curve(points: list[Point], of: List, unknown: list[str]) -> Curve | None:
+def _curve(points: list[PoolSizePoint], of: List, unknown: list[str]) -> Curve | None:
     now, *others = points
     if now.reads < pool_sizes.LEAST_EVENTS:
         unknown.append(
@@ -185,7 +185,9 @@ def _curve(points: list[Point], of: List, unknown: list[str]) -> Curve | None:
     return curve
 
 
-def _pace(now: Point, stretch: Stretch, busy_s: float | None, unknown: list[str]) -> Pace | None:
+def _pace(
+    now: PoolSizePoint, stretch: Stretch, busy_s: float | None, unknown: list[str]
+) -> ServerPace | None:
     clients = stats.arithmetic_mean([sample["clients"] for sample in stretch.samples]).estimate
     if math.isnan(stretch.waited_s) or stretch.waited_s <= 0 or not clients > 0:
         unknown.append(
@@ -203,7 +205,7 @@ def _pace(now: Point, stretch: Stretch, busy_s: float | None, unknown: list[str]
             f"The host's processors were {share:.0%} busy, with all that runs there. Where that is "
             "not the server and its clients alone, throughput follows the others too."
         )
-    return Pace(
+    return ServerPace(
         clients,
         now.statements / now.seconds,
         now.reads_a_statement,
@@ -214,7 +216,7 @@ def _pace(now: Point, stretch: Stretch, busy_s: float | None, unknown: list[str]
     )
 
 
-def _rows(found: Sized, asked: Asked) -> list[Row]:
+def _rows(found: Sized, asked: SizingRequest) -> list[PoolSizeRow]:
     now = found.points[0]
     measured = {point.pool_bytes: point for point in found.points}
     wanted = {*measured, *asked.sizes}
@@ -230,7 +232,7 @@ def _rows(found: Sized, asked: Asked) -> list[Row]:
         if pool_bytes in measured:
             rows.append(_measured(measured[pool_bytes]))
         elif modelled := found.at(pool_bytes):
-            rows.append(Row(pool_bytes, *modelled, is_measured=False))
+            rows.append(PoolSizeRow(pool_bytes, *modelled, is_measured=False))
     return rows
 
 
@@ -238,10 +240,10 @@ def _page_bytes(found: Sized) -> float:
     return found.facts.number("innodb_page_size", 16384)
 
 
-def _measured(one: Point) -> Row:
+def _measured(one: PoolSizePoint) -> PoolSizeRow:
     reads, per_s = one.reads_a_statement, one.statements / one.seconds
     factor = math.exp(2 * one.spread)
-    return Row(
+    return PoolSizeRow(
         one.pool_bytes,
         Interval(reads, reads / factor, reads * factor, 1),
         Interval(per_s, math.nan, math.nan, 1),

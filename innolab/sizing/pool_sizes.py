@@ -36,7 +36,7 @@ _LEAST_PAGES = 512
 
 
 @dataclass(frozen=True)
-class Point:
+class PoolSizePoint:
     """What a stretch of time at one size of the pool showed.
 
     Attributes
@@ -104,7 +104,7 @@ class Curve:
     by_promotions : whether the hits on old pages took part in the fit
     """
 
-    points: Sequence[Point]
+    points: Sequence[PoolSizePoint]
     of: List
     guesses: Sequence[Guess]
     by_promotions: bool
@@ -144,7 +144,7 @@ def families(pages: float) -> dict[str, Callable[[float], Law]]:
     }
 
 
-def fitted(points: Sequence[Point], of: List) -> Curve:
+def fitted(points: Sequence[PoolSizePoint], of: List) -> Curve:
     """Return the curve that the measured sizes leave open.
 
     Parameters
@@ -171,12 +171,12 @@ def fitted(points: Sequence[Point], of: List) -> Curve:
     return Curve(points, of, kept, by_promotions)
 
 
-def is_usable(point: Point, of: List) -> bool:
+def is_usable(point: PoolSizePoint, of: List) -> bool:
     """Return whether a measured size says something of others: no law is behind one of no reads."""
     return point.reads >= LEAST_EVENTS and 0 < point.pages < of.data_pages
 
 
-def _promotes(point: Point, of: List) -> bool:
+def _promotes(point: PoolSizePoint, of: List) -> bool:
     """Return whether hits on old pages tell something.
 
     A page must stay in the old part for clearly longer than the time in which no hit counts; with
@@ -188,7 +188,7 @@ def _promotes(point: Point, of: List) -> bool:
     return 0 < of.old_blocks_s < stay_s / 2
 
 
-def _guesses(points: Sequence[Point], of: List, by_promotions: bool) -> Iterator[Guess]:
+def _guesses(points: Sequence[PoolSizePoint], of: List, by_promotions: bool) -> Iterator[Guess]:
     found = []
     for share, prior in _DATA:
         pages = share * of.data_pages
@@ -213,7 +213,7 @@ class _Fit(NamedTuple):
 
 
 def _fit(
-    law: Law, pages: float, points: Sequence[Point], of: List, by_promotions: bool
+    law: Law, pages: float, points: Sequence[PoolSizePoint], of: List, by_promotions: bool
 ) -> _Fit | None:
     """Return how a law fits what was measured, or None where it cannot be behind it."""
     now = points[0]

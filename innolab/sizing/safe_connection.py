@@ -101,7 +101,7 @@ class _Authenticator(MySQLAuthenticator):
             )
 
 
-class Connection(MySQLConnection):
+class SafeConnection(MySQLConnection):
     """A connection of the pure-Python connector that gives no password to an impostor.
 
     Parameters

@@ -71,7 +71,7 @@ RESIZABLE = (5, 7, 5)
 
 
 @dataclass(frozen=True)
-class Table:
+class ServerTable:
     """A table of InnoDB: bytes of rows and of secondary indexes, as its statistics have them."""
 
     name: str
@@ -86,7 +86,7 @@ class Facts:
     version: str
     comment: str
     variables: Mapping[str, str]
-    tables: tuple[Table, ...]
+    tables: tuple[ServerTable, ...]
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -197,7 +197,7 @@ class Visit:
             self.rows("SET SESSION information_schema_stats_expiry = 0")
         with answering():
             tables = [
-                Table(f"{schema}.{name}", int(_counted(data or 0)), int(_counted(index or 0)))
+                ServerTable(f"{schema}.{name}", int(_counted(data or 0)), int(_counted(index or 0)))
                 for schema, name, data, index in self._rows_of_all_tables(_SIZES)
             ]
         return Facts(version, named.get("version_comment", ""), named, tuple(tables))

@@ -13,7 +13,7 @@ from innolab.base.units import bytes_text, number
 
 if TYPE_CHECKING:
     from innolab.analysis.stats import Interval
-    from innolab.sizing.advice import Row, Sized
+    from innolab.sizing.advice import PoolSizeRow, Sized
     from innolab.sizing.size_page import Place
 
 NOTHING = "Nothing was written on the server."
@@ -86,7 +86,7 @@ def document(found: Sized, offers: list[SizeOffer]) -> SizeDocument:
     )
 
 
-def _row(row: Row) -> SizeRow:
+def _row(row: PoolSizeRow) -> SizeRow:
     return SizeRow(
         pool_bytes=row.pool_bytes,
         known="measured" if row.is_measured else "modelled",

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from innolab.base.units import bytes_text
 from innolab.sizing.ladder import Rung
-from innolab.sizing.pool_sizes import LEAST_EVENTS, Point
+from innolab.sizing.pool_sizes import LEAST_EVENTS, PoolSizePoint
 from innolab.sizing.server_status import Facts, Stretch
 
 PARTS = 12
@@ -26,14 +26,14 @@ def period_s(seconds: float) -> float:
     return min(most, max(least, seconds / PARTS))
 
 
-def point_of(rung: Rung) -> Point | None:
+def point_of(rung: Rung) -> PoolSizePoint | None:
     """Return a size of a ladder as what the analysis takes; None where it was not as wanted."""
     if rung.stretch is None or rung.says or is_filling(rung.stretch):
         return None
     return point(rung.stretch, rung.size_bytes)
 
 
-def point(stretch: Stretch, pool_bytes: int) -> Point:
+def point(stretch: Stretch, pool_bytes: int) -> PoolSizePoint:
     """Return a stretch as what the analysis takes."""
     first, last = stretch.samples[0], stretch.samples[-1]
 
@@ -45,7 +45,7 @@ def point(stretch: Stretch, pool_bytes: int) -> Point:
         for a, b in _parts(stretch)
         if b["Questions"] > a["Questions"]
     ]
-    return Point(
+    return PoolSizePoint(
         pool_bytes=pool_bytes,
         pages=last["Innodb_buffer_pool_pages_data"] + last["Innodb_buffer_pool_pages_free"],
         seconds=grown("t_s"),
@@ -108,7 +108,7 @@ def is_filling(stretch: Stretch) -> bool:
     return last["Innodb_buffer_pool_pages_free"] > _FREE * last["Innodb_buffer_pool_pages_total"]
 
 
-def doubts(facts: Facts, stretch: Stretch, now: Point, rungs: list[Rung]) -> list[str]:
+def doubts(facts: Facts, stretch: Stretch, now: PoolSizePoint, rungs: list[Rung]) -> list[str]:
     """Return what makes the numbers say less than they seem to, in sentences."""
     return [*_of_server(facts), *_of_data(facts, stretch), *_of_load(stretch, now),
             *filter(None, map(_of_rung, rungs))]  # fmt: skip
@@ -137,7 +137,7 @@ def _of_data(facts: Facts, stretch: Stretch) -> Iterator[str]:
         )
 
 
-def _of_load(stretch: Stretch, now: Point) -> Iterator[str]:
+def _of_load(stretch: Stretch, now: PoolSizePoint) -> Iterator[str]:
     first, last = stretch.samples[0], stretch.samples[-1]
     if is_filling(stretch):
         share = last["Innodb_buffer_pool_pages_free"] / last["Innodb_buffer_pool_pages_total"]

@@ -16,7 +16,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import one_line
 from innolab.sizing import option_file
 from innolab.sizing.option_file import Options
-from innolab.sizing.safe_connection import Connection
+from innolab.sizing.safe_connection import SafeConnection
 
 _NO_NUMBER = -1
 # The numbers of errors that clients themselves find, as MySQL has them; all others are answers.
@@ -87,7 +87,7 @@ class Target:
         said = option_file.read(Path(self.defaults_file)) if self.defaults_file else Options()
         socket = self.socket or said.socket
         user = self.user or said.user or getpass.getuser()
-        return Connection(
+        return SafeConnection(
             said.tls,
             self.silent_s,
             **({"unix_socket": socket} if socket else {"host": said.host, "port": said.port}),

@@ -25,7 +25,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
-class Pace:
+class ServerPace:
     """What clients and server do now; a server's constants, but for the reads of a statement.
 
     Attributes

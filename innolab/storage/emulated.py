@@ -22,8 +22,8 @@ from innolab.hosts.base import Words
 from innolab.hosts.local import HERE
 from innolab.hosts.playbooks import PlaybookError, play
 from innolab.storage import fio, model_disk
-from innolab.storage.load import Load
-from innolab.storage.model_disk import Model
+from innolab.storage.load import DeviceLoad
+from innolab.storage.model_disk import DiskModel
 from innolab.storage.profiles import Profile
 
 _RECORD = "disk.json"
@@ -79,7 +79,7 @@ class EmulatedDisk:
     cgroup: Path
     controller: str
     facts: dict[str, Any]
-    model: Model | None = None
+    model: DiskModel | None = None
 
     @property
     def path_s(self) -> float:
@@ -233,7 +233,7 @@ def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> Emulate
         cgroup=Path(body["cgroup"]),
         controller=body["controller"],
         facts={name: body[name] for name in kept},
-        model=Model(Path(body["model"])) if timed else None,
+        model=DiskModel(Path(body["model"])) if timed else None,
     )
     if made.model is not None:
         made.model.find_path(lambda: _reads_per_s(made))
@@ -243,7 +243,7 @@ def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> Emulate
 
 def _reads_per_s(disk: EmulatedDisk) -> float:
     with fio.filled_file(HERE, disk.data) as file:
-        return fio.measure(HERE, file, disk.cgroup, {"path": Load(1)}, _PATH_S)["path"].per_s
+        return fio.measure(HERE, file, disk.cgroup, {"path": DeviceLoad(1)}, _PATH_S)["path"].per_s
 
 
 def lower_disk(folder: Path, *, timed: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from innolab.hosts.local import HERE
 from innolab.storage import fio, model_disk
 from innolab.storage.emulated import EmulatedDisk
-from innolab.storage.load import DEPTH, TIMED, Load, Outcome, calibrating
+from innolab.storage.load import DEPTH, TIMED, DeviceLoad, Outcome, calibrating
 from innolab.storage.profiles import KINDS_IN_WORDS, TIMED_TOLERANCE, Profile, ServiceTimes
 
 # Enough that the places which fio draws move the mean of an arm's times by less than 2 %; a load
@@ -48,7 +48,7 @@ def compare(disk: EmulatedDisk, profile: Profile, least_s: float) -> list[dict[s
     return rows
 
 
-def _fills_a_cache(times: ServiceTimes, load: Load) -> bool:
+def _fills_a_cache(times: ServiceTimes, load: DeviceLoad) -> bool:
     """Return whether a load lasts about as long as its cache takes to be full.
 
     A file system that flushes meanwhile, at a moment of its own, makes it wait for all of that.
@@ -56,7 +56,9 @@ def _fills_a_cache(times: ServiceTimes, load: Load) -> bool:
     return bool(times.cache_bytes) and not times.cache_kept and load.read_share == 0
 
 
-def _simulated(disk: EmulatedDisk, times: ServiceTimes, load: Load, operations: int) -> Outcome:
+def _simulated(
+    disk: EmulatedDisk, times: ServiceTimes, load: DeviceLoad, operations: int
+) -> Outcome:
     size_bytes = int(disk.facts["size_bytes"])
     return model_disk.simulated(
         times, load, size_bytes=size_bytes, span_bytes=fio.FILE_BYTES, operations=operations

@@ -9,7 +9,7 @@ from typing import Any
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
-from innolab.storage.load import DEPTH, PAGE_READS, Load, Outcome, calibrating
+from innolab.storage.load import DEPTH, PAGE_READS, DeviceLoad, Outcome, calibrating
 from innolab.storage.profiles import Calibration
 
 FILE_BYTES = 64 * 1024**2
@@ -21,7 +21,7 @@ def argv(
     fio: str,
     file: Path,
     size_bytes: int,
-    loads: Mapping[str, Load],
+    loads: Mapping[str, DeviceLoad],
     duration_s: float,
     ramp_s: float,
 ) -> list[str]:
@@ -43,7 +43,7 @@ def argv(
     ]
 
 
-def _job(name: str, load: Load) -> list[str]:
+def _job(name: str, load: DeviceLoad) -> list[str]:
     kind = {1.0: "read", 0.0: "write"}.get(load.read_share, "rw")
     words = [
         f"--name={name}",
@@ -63,7 +63,7 @@ _KEPT_OF_LATENCIES = ("min", "max", "mean", "N")
 _PERCENTILES = ("50.000000", "90.000000", "99.000000", "99.900000")
 
 
-def kept(text: str, loads: Mapping[str, Load]) -> dict[str, Job]:
+def kept(text: str, loads: Mapping[str, DeviceLoad]) -> dict[str, Job]:
     """Return of fio's JSON what a record keeps of each load, by direction.
 
     Raises
@@ -133,7 +133,7 @@ def measure(
     host: Host,
     file: Path,
     cgroup: Path | None,
-    loads: Mapping[str, Load],
+    loads: Mapping[str, DeviceLoad],
     duration_s: float,
     ramp_s: float = 0.0,
     size_bytes: int = FILE_BYTES,
@@ -153,7 +153,7 @@ def run(
     host: Host,
     file: Path,
     cgroup: Path | None,
-    loads: Mapping[str, Load],
+    loads: Mapping[str, DeviceLoad],
     duration_s: float,
     ramp_s: float = 0.0,
     size_bytes: int = FILE_BYTES,

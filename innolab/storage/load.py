@@ -8,7 +8,7 @@ from innolab.storage.profiles import MIXED_READ_SHARE, PAGE_BYTES
 DEPTH = 32
 
 
-class Load(NamedTuple):
+class DeviceLoad(NamedTuple):
     """Operations that are kept in flight on one file.
 
     Attributes
@@ -37,25 +37,25 @@ class Outcome(NamedTuple):
     p99_s: float
 
 
-def calibrating(depth: int) -> dict[str, Load]:
+def calibrating(depth: int) -> dict[str, DeviceLoad]:
     """Return the loads that every device is asked for, by kind of work."""
     return {
-        "read": Load(depth),
-        "write": Load(depth, read_share=0),
-        "mixed": Load(depth, read_share=MIXED_READ_SHARE),
-        "synced_write": Load(1, read_share=0, synced=True),
+        "read": DeviceLoad(depth),
+        "write": DeviceLoad(depth, read_share=0),
+        "mixed": DeviceLoad(depth, read_share=MIXED_READ_SHARE),
+        "synced_write": DeviceLoad(1, read_share=0, synced=True),
     }
 
 
 # What limits cannot tell apart, and service times do.
 TIMED = {
-    "read_alone": Load(1),
-    "read_in_order": Load(1, in_order=True),
+    "read_alone": DeviceLoad(1),
+    "read_in_order": DeviceLoad(1, in_order=True),
 }
 
 # What a server's lookups and scans ask for: a page at a time at random places, and the pages of an
 # extent ahead (innodb_read_ahead_threshold; storage/innobase/buf/buf0rea.cc).
 PAGE_READS = {
-    "alone": Load(1),
-    "ahead": Load(64, in_order=True),
+    "alone": DeviceLoad(1),
+    "ahead": DeviceLoad(64, in_order=True),
 }

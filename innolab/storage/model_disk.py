@@ -8,7 +8,7 @@ from pathlib import Path
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import tools
-from innolab.storage.load import Load, Outcome
+from innolab.storage.load import DeviceLoad, Outcome
 from innolab.storage.profiles import ServiceTimes
 
 PROGRAM = "model_disk"
@@ -30,7 +30,7 @@ def why_impossible() -> str | None:
 
 def simulated(
     times: ServiceTimes,
-    load: Load,
+    load: DeviceLoad,
     *,
     size_bytes: int,
     span_bytes: int,
@@ -66,7 +66,7 @@ def _words(times: ServiceTimes, path_s: float = 0.0) -> list[str]:
     return [f"{name}={value:.12g}" for name, value in {**times._asdict(), "path_s": path_s}.items()]
 
 
-class Model:
+class DiskModel:
     """A model disk that is served, by the folder in which the program has its files.
 
     Attributes

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from innolab.analysis.checks import CHECKS
-from innolab.analysis.consistency import Asked, same_settings
+from innolab.analysis.consistency import RequiredSettings, same_settings
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
@@ -78,7 +78,7 @@ class Rules(BaseModel):
         """Return the devices as checks read them."""
         return {name: of_limits(name, limits) for name, limits in self.devices.items()}
 
-    def asked(self, run: Run) -> Asked:
+    def asked(self, run: Run) -> RequiredSettings:
         """Return what a run must have recorded.
 
         Raises
@@ -89,7 +89,7 @@ class Rules(BaseModel):
         [arm] = [arm for arm in self.arms if arm.factors == run.factors]
         requested = run.conditions["requested"]
         fitting = (one for one in arm.settings if same_settings(one, requested))
-        return Asked(
+        return RequiredSettings(
             settings=next(fitting, arm.settings[0]),
             values={**self.measured, "rows": self.rows, **run.factors},
             array=arm.array,

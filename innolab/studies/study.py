@@ -17,7 +17,7 @@ from innolab.analysis.bounds import Metric
 from innolab.analysis.checks import CHECKS, Bounds, judge
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
-from innolab.analysis.consistency import Asked
+from innolab.analysis.consistency import RequiredSettings
 from innolab.analysis.doubts import Doubt
 from innolab.analysis.evidence import Check, Evidence
 from innolab.analysis.published import Published, published_of
@@ -356,7 +356,7 @@ class Study:
                 raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
         return dict(row)
 
-    def judged(self, evidence: Evidence) -> list[recorded.Check]:
+    def judged(self, evidence: Evidence) -> list[recorded.CheckResult]:
         """Return the results of the study's checks, in their order."""
         known = {**CHECKS, **self.own_checks}
         return judge(evidence, {name: known[name] for name in self.checks}, self.bounds)
@@ -365,11 +365,11 @@ class Study:
         """Return the runs that a report's folder holds."""
         return RunSet.read(folder, self.within, self.upgrade)
 
-    def asked(self, parameters: Parameters, run: Run) -> Asked:
+    def asked(self, parameters: Parameters, run: Run) -> RequiredSettings:
         """Return what a run must have recorded, by its parameters and levels."""
         arm = Arm(**run.factors)
         array = self.arrays(parameters).get(str(run.factors.get("device")))
-        return Asked(
+        return RequiredSettings(
             settings=self.settings(parameters, arm, run.conditions["dataset"]),
             values={
                 **parameters.measured(),

@@ -52,7 +52,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Metric(_Part):
+class ColumnMetric(_Part):
     """A measured column.
 
     Attributes
@@ -88,7 +88,7 @@ class About(_Part):
 
     title: PlainText | None = Field(default=None, max_length=200)
     source: PlainText | None = Field(default=None, max_length=1000)
-    metrics: dict[PlainText, Metric] = Field(default_factory=dict)
+    metrics: dict[PlainText, ColumnMetric] = Field(default_factory=dict)
     factors: dict[PlainText, PlainText | None] = Field(default_factory=dict)
     ranked: PlainText | None = None
     repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])

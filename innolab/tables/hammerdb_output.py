@@ -11,14 +11,14 @@ _RESULT = re.compile(
 )
 
 
-class Result(NamedTuple):
+class HammerDbResult(NamedTuple):
     """New orders and transactions of all kinds, a minute."""
 
     nopm: int
     tpm: int
 
 
-def parse(text: str) -> Result:
+def parse(text: str) -> HammerDbResult:
     """Return the result of a run that ended.
 
     Raises
@@ -29,7 +29,7 @@ def parse(text: str) -> Result:
     >>> parse("Vuser 1:TEST RESULT : System achieved 152010 NOPM from 353125 MySQL TPM")
     Result(nopm=152010, tpm=353125)
     """
-    found = {Result(int(one["nopm"]), int(one["tpm"])) for one in _RESULT.finditer(text)}
+    found = {HammerDbResult(int(one["nopm"]), int(one["tpm"])) for one in _RESULT.finditer(text)}
     if not found:
         raise InnolabError("HammerDB did not come to a result: no line says TEST RESULT.")
     if len(found) > 1:

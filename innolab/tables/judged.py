@@ -27,7 +27,7 @@ from innolab.tables import table as tables
 from innolab.tables.description import About, Kind
 from innolab.tables.judging import Judged, Lender
 from innolab.tables.rankings import Lead, Spread
-from innolab.tables.table import Table
+from innolab.tables.table import PublishedTable
 
 TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.yml"
 SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
@@ -100,7 +100,7 @@ def _facts(found: Judged) -> dict[str, Any]:
     }
 
 
-def _outputs(path: Path, table: Table) -> dict[str, str]:
+def _outputs(path: Path, table: PublishedTable) -> dict[str, str]:
     """Return the digest of each output that the table names. They may hold secrets, so no copy."""
     named = [row.cells.get(table.about.output, "") for row in table.rows]
     return {
@@ -133,7 +133,7 @@ def _claims_text(path: Path) -> str:
         ) from None
 
 
-def _judged(name: str, table: Table, claims: Path | None, lend: Lender) -> Judged:
+def _judged(name: str, table: PublishedTable, claims: Path | None, lend: Lender) -> Judged:
     of = judging.spreads_of(table, lend)
     found: list[Claim] = []
     if claims:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from innolab.analysis import outcomes, stats
 from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion, Quantity, Where
-from innolab.analysis.outcomes import DECIDED, Finding
+from innolab.analysis.outcomes import DECIDED, ClaimFinding
 from innolab.analysis.published import published_value
 from innolab.analysis.verdicts import Verdict, rounded
 from innolab.base.errors import InputError
@@ -19,7 +19,7 @@ from innolab.record.run import Level
 from innolab.tables import rankings
 from innolab.tables.description import Kind, kind_of
 from innolab.tables.rankings import Ranking, Spread
-from innolab.tables.table import Table
+from innolab.tables.table import PublishedTable
 
 # The largest published table here makes 200. Each pair is an entry of rankings.json and, if it is
 # decided, of the page.
@@ -56,7 +56,7 @@ class Judged:
     """
 
     name: str
-    table: Table
+    table: PublishedTable
     spreads: dict[str, Spread]
     rankings: list[Placed]
     claims: list[Claim]
@@ -72,7 +72,7 @@ class Judged:
 Lender = Callable[[str, Kind | None], Spread | None]
 
 
-def spreads_of(table: Table, lend: Lender) -> dict[str, Spread]:
+def spreads_of(table: PublishedTable, lend: Lender) -> dict[str, Spread]:
     """Return for each metric the spread between runs of one arm: the table's own, or borrowed.
 
     Parameters
@@ -110,7 +110,9 @@ def spreads_of(table: Table, lend: Lender) -> dict[str, Spread]:
     return found
 
 
-def ranked(table: Table, of: Mapping[str, Spread], level: float = stats.LEVEL) -> list[Placed]:
+def ranked(
+    table: PublishedTable, of: Mapping[str, Spread], level: float = stats.LEVEL
+) -> list[Placed]:
     """Return the rankings of a table: by each metric, at each combination of the other factors.
 
     Where fewer than two levels have a value there is none.
@@ -144,7 +146,9 @@ def ranked(table: Table, of: Mapping[str, Spread], level: float = stats.LEVEL) -
     return found
 
 
-def judged(name: str, table: Table, of: dict[str, Spread], claims: Sequence[Claim]) -> Judged:
+def judged(
+    name: str, table: PublishedTable, of: dict[str, Spread], claims: Sequence[Claim]
+) -> Judged:
     """Return what a table says.
 
     Parameters
@@ -182,7 +186,7 @@ def _require_judgeable(claims: Sequence[Claim]) -> None:
 
 def verdicts(
     claims: Sequence[Claim],
-    table: Table,
+    table: PublishedTable,
     of: Mapping[str, Spread],
     name: str,
     level: float = stats.LEVEL,
@@ -198,7 +202,7 @@ def verdicts(
 
 
 def _verdict(
-    claim: Claim, table: Table, of: Mapping[str, Spread], name: str, level: float
+    claim: Claim, table: PublishedTable, of: Mapping[str, Spread], name: str, level: float
 ) -> Verdict:
     value = published_value({}, claim)
     head: dict[str, Any] = {
@@ -239,14 +243,14 @@ def _verdict(
     )
 
 
-def _values(table: Table, metric: str, side: Where) -> list[float]:
+def _values(table: PublishedTable, metric: str, side: Where) -> list[float]:
     [arm] = [arm for arm in table.arms if side.items() <= arm.items()]
     return table.values(metric, arm)
 
 
 def _finding(
     claim: Claim, holds: Holds, sides: list[list[float]], spread: Spread, level: float
-) -> Finding:
+) -> ClaimFinding:
     published = published_value({}, claim)
     low, high = holds.bounds(published)
     claimed = outcomes.claimed_text(holds, published)
@@ -260,14 +264,14 @@ def _finding(
         interval = rankings.mean(sides[0], spread, level)
     outcome, reason = outcomes.decide(interval, low, high, claimed)
     if outcome in DECIDED:
-        return Finding(interval, outcome, reason)
+        return ClaimFinding(interval, outcome, reason)
     n = _needed(interval, low, high, spread, len(sides))
     needs = (
         f"about {n} replicates of each arm"
         if n
         else "more replicates than anybody would wait for, or a claim further from what was found"
     )
-    return Finding(interval, outcome, reason, n, needs)
+    return ClaimFinding(interval, outcome, reason, n, needs)
 
 
 def _needed(

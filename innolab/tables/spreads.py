@@ -21,7 +21,7 @@ FILE = places.own("data", "spreads.csv")
 _DIGITS = 4
 
 
-class Known(NamedTuple):
+class KnownSpread(NamedTuple):
     """A row of data/spreads.csv.
 
     Attributes
@@ -63,7 +63,7 @@ def found(
     runs: RunSet,
     compared: Mapping[str, Sequence[str]],
     units: Mapping[str, str],
-) -> list[Known]:
+) -> list[KnownSpread]:
     """Return the spread of each metric of a report between restarts of one arm.
 
     Twins are left out: they share a block with their arm.
@@ -87,16 +87,18 @@ def found(
             day = report.rpartition("-")[0]
             sd = round(of.sd, _DIGITS)
             rows.append(
-                Known(kind, study, metric, units[metric], report, day, sd, of.freedom, of.arms)
+                KnownSpread(
+                    kind, study, metric, units[metric], report, day, sd, of.freedom, of.arms
+                )
             )
     return rows
 
 
-def read(path: Path = FILE) -> list[Known]:
+def read(path: Path = FILE) -> list[KnownSpread]:
     """Return the rows of data/spreads.csv."""
     with path.open(newline="") as file:
         return [
-            Known(
+            KnownSpread(
                 **{  # type: ignore[arg-type]
                     **row,
                     "sd_log": float(row["sd_log"]),
@@ -108,14 +110,14 @@ def read(path: Path = FILE) -> list[Known]:
         ]
 
 
-def as_csv(rows: Sequence[Known]) -> str:
+def as_csv(rows: Sequence[KnownSpread]) -> str:
     """Return data/spreads.csv."""
     import pandas as pd
 
-    return spreadsheet.csv_text(pd.DataFrame(rows, columns=list(Known._fields)))
+    return spreadsheet.csv_text(pd.DataFrame(rows, columns=list(KnownSpread._fields)))
 
 
-def borrowed(kind: Kind, rows: Sequence[Known]) -> Spread | None:
+def borrowed(kind: Kind, rows: Sequence[KnownSpread]) -> Spread | None:
     """Return the spread to borrow for rates or for times: the median one of its kind.
 
     Of an even number the larger of the two in the middle: too wide an interval decides too little,

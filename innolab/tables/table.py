@@ -18,7 +18,7 @@ from innolab.base.quoting import shown
 from innolab.record.run import Level
 from innolab.record.text_types import plain
 from innolab.tables.cells import Cells, cells_of_csv, cells_of_json
-from innolab.tables.description import ALL_OTHERS, About, Metric, heading
+from innolab.tables.description import ALL_OTHERS, About, ColumnMetric, heading
 
 _MOST_BYTES = 64 * 1024**2
 _NOTHING_WRITTEN = "Nothing was written."
@@ -26,7 +26,7 @@ _NOTHING_WRITTEN = "Nothing was written."
 Parser = Callable[[str], dict[str, tuple[float, str]]]
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One run.
 
     Attributes
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """A table whose columns are all known.
 
     Attributes
@@ -54,7 +54,7 @@ class Table:
     """
 
     about: About
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
 
     @cached_property
     def factors(self) -> dict[str, list[Level]]:
@@ -75,8 +75,8 @@ class Table:
         return [row.values[metric] for row in of if metric in row.values]
 
     @cached_property
-    def _by_arm(self) -> dict[tuple[Level, ...], list[Row]]:
-        found: dict[tuple[Level, ...], list[Row]] = {}
+    def _by_arm(self) -> dict[tuple[Level, ...], list[TableRow]]:
+        found: dict[tuple[Level, ...], list[TableRow]] = {}
         for row in self.rows:
             found.setdefault(tuple(row.levels.values()), []).append(row)
         return found
@@ -88,7 +88,7 @@ class Table:
         return spreadsheet.csv_text(pd.DataFrame([dict(row.cells) for row in self.rows]))
 
 
-def read(path: Path, about: About, parser: Parser | None) -> Table:
+def read(path: Path, about: About, parser: Parser | None) -> PublishedTable:
     """Return the table of a CSV file, or of a JSON list of objects.
 
     Parameters
@@ -128,7 +128,7 @@ def read(path: Path, about: About, parser: Parser | None) -> Table:
         for row in rows
     ]
     _require_no_copies(name, typed, about)
-    return Table(about, typed)
+    return PublishedTable(about, typed)
 
 
 def _refuse(why: str) -> NoReturn:
@@ -202,7 +202,9 @@ def _settled(table: str, cells: Cells, units: Mapping[str, str], about: About) -
             f"{table}: '{ALL_OTHERS}' among the notes is every column that is neither factor nor "
             "metric, so its description has to name the factors"
         )
-    by_heading = {name: Metric(unit=unit) for name, unit in units.items() if name not in others}
+    by_heading = {
+        name: ColumnMetric(unit=unit) for name, unit in units.items() if name not in others
+    }
     metrics = by_heading | about.metrics
     beside = {*metrics, *about.repeated_by, *about.notes, about.output}
     factors = dict(about.factors) or {name: None for name in columns if name not in beside}
@@ -283,7 +285,7 @@ def _ranked(table: str, cells: Cells, factors: Sequence[str]) -> str:
     return candidates[0]
 
 
-def _row(table: str, place: int, cells: Mapping[str, str], about: About) -> Row:
+def _row(table: str, place: int, cells: Mapping[str, str], about: About) -> TableRow:
     values: dict[str, float] = {}
     for name, metric in about.metrics.items():
         if not (cell := cells[name]):
@@ -301,7 +303,7 @@ def _row(table: str, place: int, cells: Mapping[str, str], about: About) -> Row:
     for name in about.factors:
         if not cells[name]:
             _refuse(f"{table}, row {place}: the factor {name} has no level")
-    return Row(place, cells, {}, values)
+    return TableRow(place, cells, {}, values)
 
 
 def _are_numbers(levels: set[str]) -> bool:
@@ -326,10 +328,10 @@ def _level(cell: str, is_number: bool) -> Level:
     return int(cell) if cell.strip().lstrip("+-").isdigit() else float(cell)
 
 
-def _require_no_copies(table: str, rows: Sequence[Row], about: About) -> None:
+def _require_no_copies(table: str, rows: Sequence[TableRow], about: About) -> None:
     """Refuse rows that name one run twice: copied, or with values that contradict each other."""
     labels = about.repeated_by
-    seen: dict[tuple[object, ...], Row] = {}
+    seen: dict[tuple[object, ...], TableRow] = {}
     for row in rows:
         label = tuple(row.cells[name] for name in labels)
         whole = () if any(label) else tuple(row.cells.values())

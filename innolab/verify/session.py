@@ -10,7 +10,7 @@ from typing import Any
 from innolab.analysis import checks, consistency
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE, Plan
-from innolab.record.run import Check, Run
+from innolab.record.run import CheckResult, Run
 from innolab.record.runlog import Entry
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
@@ -101,7 +101,7 @@ def _planned_otherwise(study: Study, plan: Plan, entries: list[Entry]) -> list[s
 
 
 def _checks_follow(study: Study, rules: Rules, run: Run, runs: RunSet, to_the_letter: bool) -> bool:
-    def facts(of: Iterable[Check]) -> list[tuple[str, ...]]:
+    def facts(of: Iterable[CheckResult]) -> list[tuple[str, ...]]:
         return sorted((c.check, c.result, *([c.says] if to_the_letter else [])) for c in of)
 
     kept = [check for check in run.checks if check.check in study.checks]
@@ -111,7 +111,7 @@ def _checks_follow(study: Study, rules: Rules, run: Run, runs: RunSet, to_the_le
         return False
 
 
-def _checks(study: Study, rules: Rules, run: Run, runs: RunSet) -> list[Check]:
+def _checks(study: Study, rules: Rules, run: Run, runs: RunSet) -> list[CheckResult]:
     """Return what a run's checks find by some rules; an older innolab recorded less."""
     if run.is_older:
         study = replace(study, checks=[name for name in study.checks if name not in checks.NEWER])

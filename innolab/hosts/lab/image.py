@@ -19,7 +19,7 @@ _MODES = {"root": 0o700, "root/.ssh": 0o700}
 _SECRET = ("etc/ssh/ssh_host_ed25519_key", "root/.ssh/authorized_keys")
 
 
-class Recipe(NamedTuple):
+class ImageRecipe(NamedTuple):
     """What an image is made of."""
 
     files: Path
@@ -51,7 +51,7 @@ class Image:
         except FileNotFoundError:
             return None
 
-    def build(self, recipe: Recipe) -> None:
+    def build(self, recipe: ImageRecipe) -> None:
         """Build beside the folder and rename into place."""
         new = Image(self.folder.with_name(f"{self.folder.name}.new"))
         new.remove()
@@ -68,7 +68,7 @@ class Image:
         if self.folder.exists():
             _as_root("rm", "-r", self.folder)
 
-    def _make(self, recipe: Recipe) -> None:
+    def _make(self, recipe: ImageRecipe) -> None:
         work = self.folder / "work"
         work.mkdir()
         own_files = _own_files(recipe.files, self._keys(work))
@@ -129,7 +129,7 @@ def _own_files(files: Path, keys: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _debootstrap(work: Path, recipe: Recipe) -> None:
+def _debootstrap(work: Path, recipe: ImageRecipe) -> None:
     """Have mmdebstrap install the packages into a tar of the guest's files."""
     options = [
         "--mode=auto",

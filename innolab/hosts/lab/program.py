@@ -26,15 +26,15 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from innolab.hosts.lab import machine
-from innolab.hosts.lab.image import Recipe
+from innolab.hosts.lab.image import ImageRecipe
 from innolab.hosts.lab.machine import LabError
-from innolab.hosts.lab.qemu import Guest, Shape, limits
+from innolab.hosts.lab.qemu import Guest, GuestShape, limits
 
 # What an image takes while it is built, beside its own disk: packages, a tar and a tree of them.
 _BUILD_BYTES = 2 * 2**30
 
 
-class Asked(BaseModel):
+class LabRequest(BaseModel):
     """What is asked of any lab: whether it is there, and whether the image outlives it."""
 
     state: Literal["present", "absent"] = "present"
@@ -42,7 +42,7 @@ class Asked(BaseModel):
     folder: Path
 
 
-class Wanted(Asked):
+class Wanted(LabRequest):
     """What a lab that is there should have.
 
     Attributes
@@ -67,7 +67,7 @@ class Wanted(Asked):
     boot_limit_s: int = 180
 
 
-class Result(NamedTuple):
+class LabResult(NamedTuple):
     """What was done, or would be."""
 
     changed: bool
@@ -79,7 +79,7 @@ def _record(guest: Guest) -> dict[str, Any]:
     """Return what lab.json says, or nothing where the guest never was ready."""
     try:
         record: dict[str, Any] = json.loads(guest.record.read_text())
-        Shape.of(record)
+        GuestShape.of(record)
         return record
     except FileNotFoundError:
         return {}
@@ -111,8 +111,8 @@ class _Lab:
 
     def __init__(self, wanted: Wanted, guest: Guest) -> None:
         self.wanted, self.guest = wanted, guest
-        self.recipe = Recipe(wanted.files, wanted.packages, wanted.system_bytes)
-        self.shape = Shape(
+        self.recipe = ImageRecipe(wanted.files, wanted.packages, wanted.system_bytes)
+        self.shape = GuestShape(
             cpus=min(wanted.cpus, os.cpu_count() or 1),
             memory_bytes=wanted.memory_bytes,
             disks=wanted.disks,
@@ -133,7 +133,7 @@ class _Lab:
     def require_same(self, record: dict[str, Any]) -> None:
         """Raise where the guest that there is differs from the wanted one."""
         wanted = {"image": self.recipe.digest(), **self.shape._asdict()}
-        found = {"image": record["image"], **Shape.of(record)._asdict()}
+        found = {"image": record["image"], **GuestShape.of(record)._asdict()}
         differs = [f"{x}: {found[x]}, not {wanted[x]}" for x in wanted if found[x] != wanted[x]]
         if not differs and self.guest.image.digest() != wanted["image"]:
             differs = ["the image it was made of is gone"]
@@ -214,7 +214,7 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _present(lab: _Lab, check: bool) -> Result:
+def _present(lab: _Lab, check: bool) -> LabResult:
     """Reach the wanted guest, or only find out what would change."""
     guest, record, before = lab.guest, _record(lab.guest), _parts(lab.guest)
     if record:
@@ -222,11 +222,11 @@ def _present(lab: _Lab, check: bool) -> Result:
     if record and guest.pid():
         if not check:
             guest.wait(record["port"], lab.shape.disks, lab.wanted.boot_limit_s)
-        return Result(False, _diff(before, before), record)
+        return LabResult(False, _diff(before, before), record)
     packages = lab.require_room(new=not record)
     diff = _diff(before, [*(f"package {name}" for name in packages), *lab.parts()])
     if check:
-        return Result(True, diff)
+        return LabResult(True, diff)
     machine.install(packages)
     with ExitStack() as undo:
         if not record:
@@ -234,10 +234,10 @@ def _present(lab: _Lab, check: bool) -> Result:
             lab.make()
         lab.boot()
         undo.pop_all()
-    return Result(True, diff, _record(guest))
+    return LabResult(True, diff, _record(guest))
 
 
-def _absent(guest: Guest, keep_image: bool, check: bool) -> Result:
+def _absent(guest: Guest, keep_image: bool, check: bool) -> LabResult:
     """Take the guest down, and its image if that is not kept, or only say what would go."""
     before = _parts(guest)
     after = [part for part in before if keep_image and part.startswith("image ")]
@@ -246,14 +246,14 @@ def _absent(guest: Guest, keep_image: bool, check: bool) -> Result:
         guest.remove()
         if not keep_image:
             guest.image.remove()
-    return Result(before != after, _diff(before, after))
+    return LabResult(before != after, _diff(before, after))
 
 
 def _diff(before: list[str], after: list[str]) -> dict[str, str]:
     return {"before": "\n".join([*before, ""]), "after": "\n".join([*after, ""])}
 
 
-def ensure(asked: Asked, check: bool = False) -> Result:
+def ensure(asked: LabRequest, check: bool = False) -> LabResult:
     """Raise the lab or take it down; where it is only checked, change nothing.
 
     Raises
@@ -263,7 +263,7 @@ def ensure(asked: Asked, check: bool = False) -> Result:
     """
     guest, folder = Guest(asked.folder), asked.folder
 
-    def reach(check: bool) -> Result:
+    def reach(check: bool) -> LabResult:
         if isinstance(asked, Wanted):
             return _present(_Lab(asked, guest), check)
         return _absent(guest, asked.image == "kept", check)
@@ -281,10 +281,10 @@ def ensure(asked: Asked, check: bool = False) -> Result:
             folder.rmdir()
 
 
-def _read(options: str) -> Asked:
+def _read(options: str) -> LabRequest:
     """Return what a JSON object asks for."""
     try:
-        asked = Asked.model_validate_json(options)
+        asked = LabRequest.model_validate_json(options)
         asked = Wanted.model_validate_json(options) if asked.state == "present" else asked
     except ValidationError as error:
         wrong = error.errors()[0]

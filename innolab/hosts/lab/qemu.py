@@ -31,7 +31,7 @@ _KERNEL = "console=ttyS0 quiet systemd.show_status=false mitigations=off tsc=rel
 _KERNEL += " net.ifnames=0 panic=5"
 
 
-class Shape(NamedTuple):
+class GuestShape(NamedTuple):
     """What a guest has."""
 
     cpus: int
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
     limits: dict[str, int]  # QEMU's throttling options of each disk
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> "Shape":
+    def of(cls, record: dict[str, Any]) -> "GuestShape":
         """Return the shape of the guest that a lab.json describes."""
         values = {name: record[name] for name in cls._fields if name in record}
         disks = record["disks"]
@@ -123,7 +123,7 @@ class Guest:
             raise LabError(f"the lab in {self.folder} runs in another container; work from there")
         return int(pid)
 
-    def start(self, shape: Shape, accelerator: str) -> int:
+    def start(self, shape: GuestShape, accelerator: str) -> int:
         """Start QEMU and return the port of ssh; the port of last time if that is free."""
         for port in (self._last_port(), 0, 0, 0):
             with socket.socket() as free:
@@ -150,7 +150,7 @@ class Guest:
             return int(json.loads(self.record.read_text())["port"])
         return 0
 
-    def argv(self, shape: Shape, accelerator: str, port: int) -> list[str]:
+    def argv(self, shape: GuestShape, accelerator: str, port: int) -> list[str]:
         """Return the words that start the guest, with paths as seen from the folder."""
         disks = {self.system: ("innolab-system", "cache=writeback")}
         # Past the host's cache, else a disk's reads could be quicker than its limit.

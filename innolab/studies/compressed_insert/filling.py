@@ -10,13 +10,17 @@ from innolab.base.errors import InnolabError
 from innolab.base.units import seconds_text
 from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
-from innolab.record.journal import Checkpoint, Pace
+from innolab.record.journal import Checkpoint, GrowthPace
 from innolab.studies.compressed_insert import inserts
 from innolab.studies.compressed_insert.inserts import Load, Table
 
 
 def opened(
-    stack: contextlib.ExitStack, bench: Bench, settings: dict[str, Any], pace: Pace, period_s: float
+    stack: contextlib.ExitStack,
+    bench: Bench,
+    settings: dict[str, Any],
+    pace: GrowthPace,
+    period_s: float,
 ) -> tuple[Server, Checkpoint]:
     """Return a running server and how far its table came: resumed where that can be trusted.
 

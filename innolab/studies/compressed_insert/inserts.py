@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
 from innolab.bench import sysbench
-from innolab.bench.sysbench_output import Result, parse
+from innolab.bench.sysbench_output import SysbenchResult, parse
 from innolab.hosts.base import Words
 from innolab.mysql.server import Server
 
@@ -54,7 +54,7 @@ class Load:
 class Inserted(NamedTuple):
     """One run of sysbench: its result and the CPU seconds that it took itself."""
 
-    result: Result
+    result: SysbenchResult
     cpu_s: float
 
 

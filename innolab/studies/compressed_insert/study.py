@@ -18,7 +18,7 @@ from innolab.bench.trial import Bench
 from innolab.mysql import builds
 from innolab.mysql.datasets import Recipe
 from innolab.mysql.server import Server
-from innolab.record.journal import Checkpoint, Pace
+from innolab.record.journal import Checkpoint, GrowthPace
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST
@@ -232,7 +232,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     bench.note("load", asdict(load))
     sizes = segments_of(parameters, arm.keys)
     asked = settings(parameters, arm, bench.dataset_facts)
-    pace = Pace(sum(sizes), bench.say)
+    pace = GrowthPace(sum(sizes), bench.say)
     with contextlib.ExitStack() as stack:
         period_s = PERIOD_S.of(parameters)
         server, done = filling.opened(stack, bench, asked, pace, period_s)

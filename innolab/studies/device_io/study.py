@@ -15,7 +15,7 @@ from innolab.mysql import datasets
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage import fio
-from innolab.storage.load import Load
+from innolab.storage.load import DeviceLoad
 from innolab.storage.profiles import HOST
 from innolab.studies.device_io import bursts
 from innolab.studies.parameters import Builds, ByEffort, ByScale, Devices, Parameters, repeats
@@ -25,12 +25,12 @@ MIB = 1024**2
 # SQLIO's patterns in S4, with two threads of four each in flight.
 IN_FLIGHT = 8
 PATTERNS = {
-    "8K random read": Load(IN_FLIGHT, 8192),
-    "8K random write": Load(IN_FLIGHT, 8192, 0.0),
-    "256K read in order": Load(IN_FLIGHT, 256 * 1024, 1.0, in_order=True),
-    "256K write in order": Load(IN_FLIGHT, 256 * 1024, 0.0, in_order=True),
-    "1024K read in order": Load(IN_FLIGHT, MIB, 1.0, in_order=True),
-    "1024K write in order": Load(IN_FLIGHT, MIB, 0.0, in_order=True),
+    "8K random read": DeviceLoad(IN_FLIGHT, 8192),
+    "8K random write": DeviceLoad(IN_FLIGHT, 8192, 0.0),
+    "256K read in order": DeviceLoad(IN_FLIGHT, 256 * 1024, 1.0, in_order=True),
+    "256K write in order": DeviceLoad(IN_FLIGHT, 256 * 1024, 0.0, in_order=True),
+    "1024K read in order": DeviceLoad(IN_FLIGHT, MIB, 1.0, in_order=True),
+    "1024K write in order": DeviceLoad(IN_FLIGHT, MIB, 0.0, in_order=True),
 }
 SWEPT = "8K random read"
 _ALL_DEPTHS = (1, 2, 4, 8, 16, 32, 64)
@@ -93,7 +93,7 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
                 yield {**within, **_metrics(job, load)}
 
 
-def _measured(bench: Bench, file: Any, load: Load, size_bytes: int) -> fio.Job:
+def _measured(bench: Bench, file: Any, load: DeviceLoad, size_bytes: int) -> fio.Job:
     window_s = WINDOW_S.of(bench.parameters)
     # The limit is set anew for each: no load finds what an earlier one left in a cache.
     with bench.clock.stage("measured passes"), bench.site.limited():
@@ -102,7 +102,7 @@ def _measured(bench: Bench, file: Any, load: Load, size_bytes: int) -> fio.Job:
         )["load"]
 
 
-def _metrics(job: fio.Job, load: Load) -> dict[str, float]:
+def _metrics(job: fio.Job, load: DeviceLoad) -> dict[str, float]:
     found = fio.outcome(job)
     return {
         "per_s": found.per_s,

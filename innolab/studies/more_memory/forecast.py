@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from innolab.analysis import buying, cache_misses, queueing, stats
-from innolab.analysis.queueing import Device, Model, Point
+from innolab.analysis.queueing import ArmPoint, Device, Model
 from innolab.storage.profiles import profiles
 from innolab.studies.more_memory.study import POOL_RATIOS, MemoryParameters
 
@@ -77,7 +77,7 @@ def _arms(runs: pd.DataFrame, speeds: dict[str, Device], rows: int) -> pd.DataFr
     arms: Any = runs.groupby(["server", "load", *at], sort=False).tps.agg(_mean).reset_index()
     miss = partial(cache_misses.miss_ratio, pages=_PAGES, rows=rows)
     misses = map(miss, arms.distribution, arms.pool_ratio)
-    points = map(Point, arms.tps, misses, arms.device.map(speeds))
+    points = map(ArmPoint, arms.tps, misses, arms.device.map(speeds))
     return arms.assign(point=list(points)).set_index(at, drop=False)
 
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from innolab.base.errors import InnolabError
-from innolab.bench.sysbench import Load
+from innolab.bench.sysbench import LoadResult
 from innolab.bench.trial import Bench
 from innolab.hosts.network import Network
 from innolab.mysql import replication
@@ -31,7 +31,7 @@ def entrance(bench: Bench, raised: Topology, network: Network) -> Iterator[Run]:
         yield lambda load, duration_s: _run(bench, raised, proxy, load, duration_s)
 
 
-def _run(bench: Bench, raised: Topology, proxy: Proxy, load: Split, duration_s: int) -> Load:
+def _run(bench: Bench, raised: Topology, proxy: Proxy, load: Split, duration_s: int) -> LoadResult:
     """Run a load for some seconds.
 
     Raises

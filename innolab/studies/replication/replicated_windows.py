@@ -8,7 +8,7 @@ from typing import Any
 
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.bench import oltp
-from innolab.bench.sysbench import Load
+from innolab.bench.sysbench import LoadResult
 from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
 from innolab.mysql.topology import Topology
@@ -17,7 +17,7 @@ from innolab.studies.replication.heartbeat import Beat, Heartbeat
 from innolab.studies.replication.split_load import Split
 
 # Runs a load for some seconds.
-Run = Callable[[Split, int], Load]
+Run = Callable[[Split, int], LoadResult]
 # What replicas may take to apply what a window wrote, and servers to write it to their data files.
 CATCH_UP_S, FLUSHED_WITHIN_S = 120.0, 60.0
 # Of both times of a beat.
@@ -98,7 +98,7 @@ def lags_of(lags: Sequence[heartbeat.Lag]) -> dict[str, float]:
     }
 
 
-def rates_of(done: Load) -> dict[str, float]:
+def rates_of(done: LoadResult) -> dict[str, float]:
     """Return the statements a second of a run: of both kinds, and of each.
 
     An event is one statement; sysbench's own count of reads has those by which its threads ask
@@ -163,7 +163,7 @@ METRICS = metrics(
 )
 
 
-def note(bench: Bench, load: Split, done: Load, where: str = "") -> None:
+def note(bench: Bench, load: Split, done: LoadResult, where: str = "") -> None:
     """Record what sysbench itself said of a window."""
     bench.note_row(
         "loads",

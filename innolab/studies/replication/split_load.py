@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from innolab.bench import sysbench
-from innolab.bench.sysbench import Load
+from innolab.bench.sysbench import LoadResult
 from innolab.mysql import replication
 from innolab.mysql.server import Server
 from innolab.studies.replication import haproxy
@@ -44,7 +44,7 @@ def admit(servers: Collection[Server]) -> None:
         replication.admit(server, USER, "SELECT, UPDATE")
 
 
-def run(source: Server, addresses: Sequence[str], load: Split, duration_s: int) -> Load:
+def run(source: Server, addresses: Sequence[str], load: Split, duration_s: int) -> LoadResult:
     """Run a load for some seconds on the source's node and return what it gave.
 
     Parameters
@@ -66,7 +66,7 @@ def run(source: Server, addresses: Sequence[str], load: Split, duration_s: int) 
     )
 
 
-def run_apart(sources: Mapping[str, Server], load: Split, duration_s: int) -> list[Load]:
+def run_apart(sources: Mapping[str, Server], load: Split, duration_s: int) -> list[LoadResult]:
     """Run a load on each of some sources at once, by address; return what each gave, as `run`."""
     with ThreadPoolExecutor() as pool:
         runs = [
@@ -76,7 +76,9 @@ def run_apart(sources: Mapping[str, Server], load: Split, duration_s: int) -> li
         return [one.result() for one in runs]
 
 
-def run_through(proxy: Proxy, source: Server, replicas: int, load: Split, duration_s: int) -> Load:
+def run_through(
+    proxy: Proxy, source: Server, replicas: int, load: Split, duration_s: int
+) -> LoadResult:
     """Run a load through a proxy, on the proxy's node; which replica reads go to is its choice.
 
     Raises
