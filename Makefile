@@ -16,7 +16,7 @@ ifndef INNOLAB_BEGAN
 export INNOLAB_BEGAN := $(shell date +%s.%N)
 endif
 
-.PHONY: help setup report reports test test-lab test-all lint docs jupyter lab lab-down bench evaluate references spreads texts lock clean
+.PHONY: help setup report reports test test-measuring test-lab test-all lint docs jupyter lab lab-down bench evaluate references spreads texts lock clean
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
@@ -33,14 +33,17 @@ reports: setup  ## run every study that this host can run, and say of the rest w
 	    $(BIN)/innolab run $$study --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT)) || [ $$? = 2 ] || failed=1; done; \
 	$(BIN)/innolab index; exit $${failed:-0}
 
-# Tests side by side, then one by one those that measure; $(1) narrows both.
+# Tests side by side, then one by one those that measure; $(1) narrows both, $(2) the second alone.
 define both_parts
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone$(1)" || failed=1; \
-	$(BIN)/python -m pytest -m "alone$(1)" || failed=1; exit $${failed:-0}
+	$(BIN)/python -m pytest -m "alone$(1)$(2)" || failed=1; exit $${failed:-0}
 endef
 
-test: setup lint  ## the tests that decide most, on real servers
-	$(call both_parts, and not thorough and not lab)
+test: setup lint  ## the tests that decide most, one real run among them
+	$(call both_parts, and not thorough and not lab, and smoke)
+
+test-measuring: setup  ## the other tests that measure, on real servers, one by one
+	@$(BIN)/python -m pytest -m "alone and not smoke and not thorough and not lab"
 
 test-lab: setup  ## the tests of the lab that decide most: raised, refusals, taken down
 	@$(BIN)/python -m pytest -m "lab and not thorough"

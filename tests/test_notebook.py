@@ -9,7 +9,7 @@ from conftest import ROOT, Innolab
 from innolab.record.runlog import RunLog
 from innolab.report import folders
 
-pytestmark = [pytest.mark.alone, pytest.mark.integration]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, pytest.mark.smoke]
 
 
 def test_a_notebook_measures_and_the_command_finishes_its_report(
