@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
 from innolab.record import replay, runlog
 from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.replay import Replay
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
@@ -54,14 +55,16 @@ class Book:
     ----------
     folder : where plan, runs and figures lie
     runs : the recorded runs, once `measure` has been called
-    opened : what is shown where this is no execution in a report's own folder
+    opened : what is shown if this is no execution for a page
+    replay : the recorded runs that a page is made of
     """
 
     study: Study
     plan: Plan
     folder: Path
-    record_tables: RunSet | None = None
+    recorded: RunSet | None = None
     opened: Opened | None = None
+    replay: Replay | None = None
 
     @property
     def servers(self) -> list[str]:
@@ -98,7 +101,7 @@ class Book:
         InputError
             Where nothing is recorded that could be shown, or this host cannot measure.
         """
-        if self.opened and not replay.current():
+        if self.opened:
             if not opening.is_anew(anew):
                 self.plan, self.folder = self.opened.plan, self.opened.folder
                 self.recorded = opening.replayed(self.study, self.opened)
@@ -109,12 +112,13 @@ class Book:
         alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
             page = Provisional(self.study, self.folder, progress)
-            after = page.after_trial
-            self.recorded = measure(self.study, self.folder, progress, Clock(), after)
+            self.recorded = measure(
+                self.study, self.folder, progress, Clock(), page.after_trial, replay=self.replay
+            )
         return self.observations(*self.study.main)
 
     def _is_recorded(self) -> bool:
-        if replay.current():
+        if self.replay:
             return True
         runs = self.study.read(self.folder)
         due = {trial.key for trial in schedule.due(self.study, self.plan, runs)}
@@ -192,7 +196,8 @@ class Book:
             the catalogue has is given in the book's language, as are the figure's own words
         """
         picture = figure_text.lettered(getattr(drawn, "figure", drawn))
-        return figures.publish(picture, name, values, text(caption), text(alt), self.folder)
+        take = self.replay.take if self.replay else None
+        return figures.publish(picture, name, values, text(caption), text(alt), self.folder, take)
 
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""
@@ -290,31 +295,33 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     study = studies.find(name)
     checked = study.check(notebook_parameters.given(given or {}, study.parameters.model_fields))
     language.choose(checked.language)
-    _set_theme()
-    shown = replay.current()
+    shown = replay.of(given or {})
+    _set_theme(is_page=shown is not None)
     here = shown.folder if shown else Path.cwd()
-    if (here / PLAN_FILE).exists():
-        plan = Plan.read(here)
-        if study.check(plan.parameters) != checked:
-            raise InputError(
-                f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
-                f"are {checked.model_dump()}. Make them equal, or work in another folder."
-            )
-        if shown or not (here / folders.MANIFEST_FILE).exists():
-            return Book(rules.with_papers(study, here), plan, here)
-        # A sealed report that somebody opened in JupyterLab must stay as it is.
-        found = opening.of_report(study, here, checked)
-    else:
+    if not (here / PLAN_FILE).exists():
         found = opening.opened(study, checked)
+        return Book(study, found.plan, found.folder, opened=found)
+    plan = Plan.read(here)
+    if study.check(plan.parameters) != checked:
+        raise InputError(
+            f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
+            f"are {checked.model_dump()}. Make them equal, or work in another folder."
+        )
+    study = rules.with_papers(study, here)
+    if shown or not (here / folders.MANIFEST_FILE).exists():
+        return Book(study, plan, here, replay=shown)
+    # A sealed report must stay as it is. Its own notebook shows what it showed, and no more: nbval
+    # compares its outputs.
+    found = replace(opening.of_report(study, here, checked), says=Prose(""))
     return Book(study, found.plan, found.folder, opened=found)
 
 
-def _set_theme() -> None:
+def _set_theme(*, is_page: bool) -> None:
     """Set the house style: readable by all common kinds of colour vision."""
     import matplotlib
     import seaborn
 
-    if replay.current():
+    if is_page:
         # A report is drawn without a screen; in JupyterLab figures of your own show as they do.
         matplotlib.use("agg")
     seaborn.set_theme(

@@ -20,7 +20,7 @@ from beside import pytest_runtestloop as pytest_runtestloop
 from innolab import studies
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
-from innolab.report import manifest, recompute, rendering_code
+from innolab.report import manifest, render, rendering_code
 from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.study import Study, Trial
 
@@ -53,7 +53,7 @@ def todays(study: str) -> Path:
     atexit.register(shutil.rmtree, place)
     made = place / kept.name
     shutil.copytree(kept, made)
-    recompute.recompute(found, made)
+    render.render(found, made)
     body = manifest.read(kept)
     manifest.write(found, made, found.read(made).runs, body["time_s"], body["rendered_from"])
     return made

@@ -29,7 +29,7 @@ from innolab import cli, studies
 from innolab.cli.arguments import parameters_of
 from innolab.hosts import machine
 from innolab.record.runlog import RunLog
-from innolab.report import manifest, recompute
+from innolab.report import manifest, render
 from innolab.studies.study import Study
 from innolab.verify import signatures
 
@@ -300,7 +300,7 @@ def _remake(report: Path) -> None:
     """Make a report's page by today's code, which alone can say whether it is right."""
     body = manifest.read(report)
     study = studies.find(str(body["study"]))
-    recompute.recompute(study, report)
+    render.render(study, report)
     runs, _ = RunLog(report / "runs.jsonl", study.upgrade).load()
     manifest.write(study, report, runs, body["time_s"], body["rendered_from"])
 

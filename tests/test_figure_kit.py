@@ -29,7 +29,7 @@ from PIL import Image
 from innolab.base.errors import InnolabError, InputError
 from innolab.publish import dark, kit, styles
 from innolab.publish.styles import Style
-from innolab.report import citation, embedding, figures, recompute
+from innolab.report import citation, embedding, execute, figures
 from innolab.report.citation import Citation
 
 NAME = "passes"
@@ -468,7 +468,7 @@ def _others(*_: object) -> Iterator[figures.Drawn]:
 def test_a_figure_that_came_out_otherwise_gives_no_kit(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recompute, "drawn", _others)
+    monkeypatch.setattr(execute, "drawn", _others)
     with pytest.raises(InnolabError, match=r"(?s)values are others, line 1.*innolab render"):
         kit.make(report, NAME, Style(), tmp_path / "kit")
     assert not (tmp_path / "kit").exists()
@@ -489,7 +489,7 @@ def test_a_kit_has_what_was_asked_for_alone(
     def same(*_: object) -> Iterator[figures.Drawn]:
         yield dataclasses.replace(drawn, name=NAME, values=values)
 
-    monkeypatch.setattr(recompute, "drawn", same)
+    monkeypatch.setattr(execute, "drawn", same)
     kit.make(report, NAME, styles.style("120mm", tones=[True], formats=formats), tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert {n for n in names if n.startswith(f"{NAME}-")} == {f"{NAME}-120mm-dark.{formats}"}

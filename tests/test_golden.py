@@ -13,7 +13,7 @@ from golden import make
 
 from innolab import studies
 from innolab.record.plan import Plan
-from innolab.report import recompute
+from innolab.report import render
 from innolab.studies import judging, rules
 
 REPORTS = pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_verdicts_and_intervals_are_what_they_were(report: Path) -> None:
 def test_plotted_values_are_what_they_were(report: Path, tmp_path: Path) -> None:
     copy = tmp_path / report.name
     shutil.copytree(report, copy, ignore=shutil.ignore_patterns("figures"))
-    recompute.recompute(rules.with_papers(studies.find(report.parent.name), copy), copy)
+    render.render(rules.with_papers(studies.find(report.parent.name), copy), copy)
     assert make.figure_rows(report, copy / "figures") == make.read(make.FIGURES, report)
 
 

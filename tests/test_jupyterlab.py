@@ -70,8 +70,7 @@ def lab(tmp_path: Path, folder: Path) -> Iterator[Opened]:
     own = {name: str(tmp_path / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "IPYTHONDIR")}
     env = {**os.environ, **own, "JUPYTER_RUNTIME_DIR": str(runtime)}
     env["INNOLAB_REPORTS"] = str(folder / "reports")
-    for name in ("INNOLAB_REPLAY", "INNOLAB_MEASURE"):
-        env.pop(name, None)
+    env.pop("INNOLAB_MEASURE", None)
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(
             [BIN / "jupyter", "lab", *words], env=env, cwd=tmp_path, stdout=log, stderr=log

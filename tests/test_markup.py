@@ -22,6 +22,7 @@ from conftest import ROOT, reference
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
+from matplotlib import pyplot
 from playwright.sync_api import Browser
 from pydantic import BaseModel, TypeAdapter
 
@@ -35,7 +36,7 @@ from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
 from innolab.record.text_types import all_plain, plain
-from innolab.report import figures, folders, index, manifest, markup, pages, recompute, render, svg
+from innolab.report import figures, folders, index, manifest, markup, pages, render, svg
 from innolab.report.display import Alert, Table, Verdicts
 from innolab.report.prose import code, from_markdown, in_markdown, prose
 from innolab.sizing import size_page
@@ -363,7 +364,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator["_Written"]:
         values[template] = of
         return write(path, template, **of)
 
-    with pytest.MonkeyPatch.context() as patched, figures.taken_by(lambda drawn: None):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "publish", _undrawn)
         patched.setattr(pages, "write", kept)
         patched.setenv("INNOLAB_REPORTS", str(place))
         first, second = _two(place)
@@ -454,8 +456,15 @@ def _table(place: Path, text: str) -> tuple[Path, Path, Path]:
     return place / "t.csv", place / "claims.yml", place / "about.yml"
 
 
+def _undrawn(picture: Any, name: str, _: Any, caption: str, alt: str, *__: Any) -> figures.Figure:
+    """Return a figure without its picture, which is most of the time of a page."""
+    pyplot.close(picture)
+    return figures.Figure(name, "<svg/>", caption, alt)
+
+
 def _judged(place: Path, text: str) -> str:
-    with pytest.MonkeyPatch.context() as patched, figures.taken_by(lambda drawn: None):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "publish", _undrawn)
         patched.setenv("INNOLAB_REPORTS", str(place / "reports"))
         report, _ = judged.judge(*_table(place, text), name="theirs", prove=lambda _: None)
     made = (report / "index.html").read_text()
@@ -543,8 +552,9 @@ def _recorded(report: Path, place: Path, change: Change) -> str:
     plan["missing_devices"] = {"md": change("no root")}
     (folder / "plan.json").write_text(json.dumps(plan))
     study = studies.find(report.parent.name)
-    with figures.taken_by(lambda drawn: None):
-        recompute.recompute(study, folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "publish", _undrawn)
+        render.render(study, folder)
     page = (folder / "index.html").read_text()
     shutil.rmtree(place / report.name)
     return page

@@ -16,7 +16,6 @@ def test_a_notebook_measures_and_the_command_finishes_its_report(
     innolab: Innolab, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(folder))
-    monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
     monkeypatch.setenv("INNOLAB_MEASURE", "1")
     parameters = {"scale": "smoke", "replicates": 1, "builds": ["mysql-9.7"], "devices": ["host"]}
     papermill.execute_notebook(

@@ -16,7 +16,6 @@ from papermill.exceptions import PapermillExecutionError
 from innolab import notebook, studies
 from innolab.base.errors import InnolabError, InputError
 from innolab.measure import opening
-from innolab.notebook import Book
 from innolab.record.plan import Plan
 from innolab.report import folders
 from innolab.studies.study import Study
@@ -31,7 +30,6 @@ def reports(
 ) -> Callable[..., dict[str, str]]:
     """A reports' folder of copies; a notebook is open elsewhere. Gives what lies in the folder."""
     monkeypatch.setenv("INNOLAB_REPORTS", str(folder))
-    monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
     monkeypatch.delenv("INNOLAB_MEASURE", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -257,23 +255,10 @@ def test_a_sealed_report_that_is_opened_in_its_own_folder_stays_as_it_is(
         notebook.open_study(_NAME, {**plan.parameters, "scale": "smoke"})
 
 
-def test_rendering_works_in_the_reports_own_folder(
-    reports: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reports(v2026_01_01_1=reference(_NAME))
-    here = folders.reports_folder() / _NAME / "2026-01-01-1"
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("INNOLAB_REPLAY", "1")
-    book = notebook.open_study(_NAME, Plan.read(here).parameters)
-    assert isinstance(book, Book)
-    assert (book.folder, book.opened) == (here, None)
-
-
 def test_every_recorded_study_can_be_opened_with_its_defaults(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("INNOLAB_REPORTS", raising=False)
-    monkeypatch.delenv("INNOLAB_REPLAY", raising=False)
     monkeypatch.chdir(tmp_path)
     recorded = [name for name in studies.names() if folders.finished(name)]
     assert len(recorded) >= 6

@@ -32,7 +32,6 @@ def recorded(tmp_path: Path) -> Path:
 
 def _papermill(place: Path, out: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "INNOLAB_REPORTS": str(out.parent / "reports")}
-    env.pop("INNOLAB_REPLAY", None)
     return subprocess.run(
         [BIN / "papermill", NOTEBOOK, out, "--cwd", place, "--no-progress-bar", *words],
         env=env, capture_output=True, text=True, timeout=600,

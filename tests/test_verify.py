@@ -13,6 +13,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from innolab.record import series_store
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.record.runlog import RunLog, SessionStart
-from innolab.report import crate, equality, folders, manifest, recompute, render, svg
+from innolab.report import crate, equality, folders, manifest, render, svg
 from innolab.verify import series_and_variables
 from innolab.verify.verify import verify
 
@@ -41,7 +42,7 @@ def _seal(report: Path, render_it: bool = True) -> None:
     if render_it:
         # If runs of the plan are missing, nothing can be rendered: what was shown stays.
         with contextlib.suppress(InnolabError):
-            recompute.recompute(study, report)
+            render.render(study, report)
     old = json.loads((report / folders.MANIFEST_FILE).read_text())
     runs, _ = RunLog(report / _RUNS).load()
     manifest.write(study, report, runs, old["time_s"], old["rendered_from"])
@@ -266,29 +267,25 @@ def test_a_line_dropped_from_the_log_is_found(report: Path) -> None:
     assert "line 6 does not follow the line before it" in "\n".join(verify(report).faults)
 
 
-def _a_cell(report: Path, change: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def _a_cell(report: Path, change: Callable[[Any], None]) -> None:
     """Change the notebook of a report, execute it, and seal what it gives."""
     study = studies.find(Plan.read(report).study)
     notebook = json.loads(study.papers.notebook.read_text())
     change(notebook["cells"])
     source = report.parent / "changed.ipynb"
     source.write_text(json.dumps(notebook))
-    with monkeypatch.context() as patched:
-        patched.setattr(render, "source_of", lambda _: source)
-        render.render(study, report)
+    render.render(replace(study, papers=study.papers._replace(notebook=source)), report)
     _seal(report, render_it=False)
 
 
-def test_a_cell_that_divides_by_ten_is_found_and_shown(
-    report: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_that_divides_by_ten_is_found_and_shown(report: Path) -> None:
     def divide(cells: list[Any]) -> None:
         cell = next(c for c in cells if "measure()" in "".join(c["source"]))
         cell["source"] = "".join(cell["source"]).replace(
             "study.measure()", "study.measure()\nruns['seconds'] /= 10"
         )
 
-    _a_cell(report, divide, monkeypatch)
+    _a_cell(report, divide)
     found = verify(report)
     assert any("its cells are not those of the study's notebook" in f for f in found.faults)
     assert any(note.startswith("+") and "/= 10" in note for note in found.notes)
@@ -318,13 +315,11 @@ def test_times_that_do_not_add_up_are_found(report: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(
-    report: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_in_a_notebooks_text_is_found_and_no_browser_runs_it(report: Path) -> None:
     def script(cells: list[Any]) -> None:
         cells[0]["source"] = "".join(cells[0]["source"]) + "\n<script>alert(1)</script>"
 
-    _a_cell(report, script, monkeypatch)
+    _a_cell(report, script)
     assert any("alert(1)" in note for note in verify(report).notes)
     page = (report / "index.html").read_text()
     [policy] = re.findall(r'<meta content="([^"]*)" http-equiv="Content-Security-Policy"', page)
@@ -485,7 +480,7 @@ def test_a_digit_changed_in_anything_that_is_shown_is_found(report: Path) -> Non
     made = report.parent / "made" / report.name
     made.mkdir(parents=True)
     folders.copy_recorded(report, made)
-    recompute.recompute(studies.find("multi-buffer-pool"), made)
+    render.render(studies.find("multi-buffer-pool"), made)
     drawn = random.Random(7)
     for name, kept in sound_bytes.items():
         for _ in range(1 if name.endswith(".png") else 25):

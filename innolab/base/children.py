@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from typing import Any
 
 from innolab.base.errors import InnolabError
@@ -21,11 +20,6 @@ def python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def environment(**more: str) -> Mapping[str, str]:
-    """Return our environment for a child that starts Python itself, as a kernel does."""
-    return {**os.environ, "PYTHONSAFEPATH": "1", **more}
-
-
 class Child:
     """A module of ours that computes something in a process and an empty folder of its own.
 
@@ -38,7 +32,7 @@ class Child:
         self._process = subprocess.Popen(
             python(module, *arguments),
             cwd=self._folder.name,
-            env=environment(),
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

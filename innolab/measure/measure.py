@@ -13,8 +13,9 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
 from innolab.measure.block import Measured, Task
 from innolab.measure.session import opened
-from innolab.record import arrived_blocks, journal, replay, runlog
+from innolab.record import arrived_blocks, journal, runlog
 from innolab.record.plan import Plan, Progress
+from innolab.record.replay import Replay
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog, SessionStart
 from innolab.record.runs import RunSet
@@ -39,6 +40,7 @@ def measure(
     crew: Crew | None = None,
     *,
     keep_failed: bool = False,
+    replay: Replay | None = None,
 ) -> RunSet:
     """Run every trial that the folder's plan calls for and has no record of; return all runs.
 
@@ -50,6 +52,7 @@ def measure(
         whether the trial has just completed one
     crew : the hosts that measure, where it is not this one
     keep_failed : whether this host keeps the data of a trial that failed, to be looked at
+    replay : what is recorded is read, and nothing is measured
 
     Raises
     ------
@@ -59,7 +62,7 @@ def measure(
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
-    chosen, shown = Plan.read(folder), replay.current()
+    chosen = Plan.read(folder)
     log = RunLog(folder / FILE, study.upgrade)
     entries, torn = log.entries()
     if altered := runlog.faults(entries):
@@ -67,13 +70,13 @@ def measure(
             f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
             "away and measure again. Nothing was changed."
         )
-    if chosen.wave and not (crew or shown):
+    if chosen.wave and not (crew or replay):
         raise InputError(
             f"{folder.name} is measured by a fleet, {chosen.wave} blocks at a time. Resume it by: "
             f"innolab run {study.name} --scheduler ADDRESS. Nothing was measured."
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
-    if not shown:
+    if not replay:
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
@@ -82,14 +85,14 @@ def measure(
     journal.settle(folder, recorded)
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
-    registered = runlog.registered(entries) if shown else set()
+    registered = runlog.registered(entries) if replay else set()
     missing = _missing(study, chosen, folder, registered)
-    if missing and shown and shown.is_partial:
+    if missing and replay and replay.is_partial:
         return study.read(folder)
-    if missing and shown:
+    if missing and replay:
         raise InnolabError(
-            f"{len(missing)} or more runs of the plan are not recorded in {log.path}, and in "
-            "replay none is measured. Unset INNOLAB_REPLAY to measure them."
+            f"{len(missing)} or more runs of the plan are not recorded in {log.path}, and a page "
+            f"shows what is recorded. Measure them: innolab run {study.name} with its parameters."
         )
     if missing:
         if crew:

@@ -19,8 +19,9 @@ from innolab.measure.estimate import Earlier
 from innolab.measure.measure import measure
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
-from innolab.record import replay, runlog
+from innolab.record import runlog
 from innolab.record.plan import Plan
+from innolab.record.replay import Replay
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
@@ -111,9 +112,10 @@ def replayed(study: Study, shown: Opened) -> RunSet:
 
     if shown.report is None:
         raise InputError(f"{shown.says} {_duration(study, shown.plan)}")
-    with replay.of(shown.folder), Shown() as progress:
-        runs = measure(study, shown.folder, progress, Clock())
-    display(Prose(shown.says))
+    with Shown() as progress:
+        runs = measure(study, shown.folder, progress, Clock(), replay=Replay(shown.folder))
+    if shown.says:
+        display(Prose(shown.says))
     return runs
 
 

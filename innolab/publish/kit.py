@@ -24,11 +24,11 @@ from innolab.report import (
     citation,
     embedding,
     equality,
+    execute,
     figures,
     folders,
     manifest,
     project,
-    recompute,
     value_columns,
 )
 from innolab.report.citation import Citation
@@ -118,7 +118,7 @@ def _write(
     rules.keep(study, copy)
     cited = citation.of_report(body, study.title)
     try:
-        with recompute.drawn(study, copy, name) as drawn:
+        with execute.drawn(study, copy, name) as drawn:
             values = figures.as_csv(drawn.values)
             _check_values(report, name, values)
             drawings = pictures(drawn, style, cited, made)

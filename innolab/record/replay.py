@@ -1,15 +1,12 @@
-"""Where an executed notebook finds the runs that it shows, when it may not measure."""
+"""What its executor hands over to a notebook: the recorded runs that are all it may show."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-# Says so to a kernel: the folder of the runs, or 1 for the folder that the kernel works in.
-VARIABLE = "INNOLAB_REPLAY"
-_HERE = "1"
+# The name among a notebook's globals under which its executor hands a replay over.
+GLOBAL = "_innolab_replay"
 
 
 @dataclass(frozen=True)
@@ -20,30 +17,15 @@ class Replay:
     ----------
     folder : holds plan and runs, and receives verdicts and figures
     is_partial : whether the first blocks of the plan are enough
+    take : takes each figure that is published, which is not written then
     """
 
     folder: Path
     is_partial: bool = False
+    take: Callable[[Any], None] | None = None
 
 
-_current: ContextVar[Replay | None] = ContextVar("replay", default=None)
-
-
-def current() -> Replay | None:
-    """Return the replay that this process is in, or None where it may measure."""
-    if found := _current.get():
-        return found
-    named = os.environ.get(VARIABLE)
-    if not named:
-        return None
-    return Replay(Path.cwd() if named == _HERE else Path(named))
-
-
-@contextmanager
-def of(folder: Path, *, partly: bool = False) -> Iterator[None]:
-    """Let the block use the runs in a folder and measure nothing."""
-    token = _current.set(Replay(folder, partly))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def of(names: Mapping[str, Any]) -> Replay | None:
+    """Return the replay that was handed over to a notebook with these globals, if one was."""
+    found = names.get(GLOBAL)
+    return found if isinstance(found, Replay) else None

@@ -2,9 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,26 +74,23 @@ class Drawn:
     alt: str
 
 
-_taker: ContextVar[Callable[[Drawn], None] | None] = ContextVar("taker", default=None)
-
-
-@contextmanager
-def taken_by(taker: Callable[[Drawn], None]) -> Iterator[None]:
-    """Give each figure that the block publishes to `taker`, instead of writing it."""
-    token = _taker.set(taker)
-    try:
-        yield
-    finally:
-        _taker.reset(token)
-
-
 def publish(
-    picture: "Picture", name: str, values: "pd.DataFrame", caption: str, alt: str, folder: Path
+    picture: "Picture",
+    name: str,
+    values: "pd.DataFrame",
+    caption: str,
+    alt: str,
+    folder: Path,
+    take: Callable[[Drawn], None] | None = None,
 ) -> Figure:
     """Write NAME.svg, .png, .csv and .md into the folder's `figures/` and return the figure.
 
     The same values give the same bytes: coordinates are rounded, values have the digits that they
     are shown with, and no file says when it was made.
+
+    Parameters
+    ----------
+    take : takes the figure instead, and nothing is written
 
     Raises
     ------
@@ -112,8 +107,8 @@ def publish(
     # Or a notebook would show it twice.
     pyplot.close(picture)
     _as_written(picture)
-    if taker := _taker.get():
-        taker(Drawn(picture, name, values, caption, alt))
+    if take:
+        take(Drawn(picture, name, values, caption, alt))
         return Figure(name, "<svg/>", caption, alt)
     place = folder / "figures"
     place.mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ from innolab.record.text_types import (
     Sha256,
     Version,
 )
-from innolab.report import crate, folders, render, rendering_code
+from innolab.report import crate, folders, rendering_code
 from innolab.studies.rules import CLAIMS_FILE
 from innolab.studies.study import Study
 
@@ -96,7 +96,7 @@ class OfStudy(BaseModel):
     notebook_sha256: Sha256 | None = None
     claims_sha256: Sha256 | None = None
     sealed_at: AwareDatetime | None = None
-    rendering_code: Renderer | None = None
+    renderer: Renderer | None = None
 
 
 class OfTable(BaseModel):
@@ -128,7 +128,7 @@ class OfTable(BaseModel):
     time_s: dict[Label, float] = Field(max_length=0)  # Judging has no stages.
     files: dict[PlainText, Sha256]
     seal: Sha256
-    rendering_code: Renderer | None = None
+    renderer: Renderer | None = None
 
 
 def is_of_table(body: Mapping[str, Any]) -> bool:
@@ -188,7 +188,7 @@ def write(
         "renderer": rendering_code.todays(study),
         "study_revision": study.revision,
         "record_schema": SCHEMA,
-        "notebook_sha256": digest(render.source_of(study)),
+        "notebook_sha256": digest(study.papers.notebook),
         "claims_sha256": digest(folder / CLAIMS_FILE),
         "lock_sha256": digest(LOCK),
         "sealed_at": _now(),

@@ -8,7 +8,7 @@ from innolab.base import files
 from innolab.base.errors import InnolabError
 from innolab.base.language import text
 from innolab.record.plan import Plan, Progress
-from innolab.report import folders, recompute, render
+from innolab.report import folders, render
 from innolab.studies.study import Study
 
 # Of the time that measuring takes, so that a page after every block costs next to nothing.
@@ -71,7 +71,7 @@ def write(study: Study, folder: Path, done: int) -> Path:
         copy = Path(place) / folders.version_of(folder)
         copy.mkdir()
         folders.copy_recorded(folder, copy)
-        recompute.recompute(study, copy, lambda: _words(Plan.read(copy), copy, done))
+        render.render(study, copy, lambda: _words(Plan.read(copy), copy, done))
         files.write(folder / render.PAGE_FILE, (copy / render.PAGE_FILE).read_text())
     return folders.linked(folder) / render.PAGE_FILE
 

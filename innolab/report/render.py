@@ -1,9 +1,6 @@
 """Make a report of recorded runs: execute the notebook, convert it, and write its page."""
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +9,11 @@ import nbformat
 from markupsafe import Markup
 
 from innolab.analysis.verdicts import Verdict
-from innolab.base import children, files, language, parsing
+from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
-from innolab.record import replay
 from innolab.record.plan import Plan
 from innolab.report import first_screen, folders, markup
+from innolab.report.execute import execute
 from innolab.studies import rules
 from innolab.studies.study import Study
 
@@ -24,38 +21,27 @@ TEMPLATES = Path(__file__).parent / "templates"
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 
-def render(study: Study, folder: Path) -> None:
+def render(study: Study, folder: Path, provisional: Callable[[], str] | None = None) -> None:
     """Write notebook, figures, verdicts and page into a folder that holds plan and runs.
+
+    Parameters
+    ----------
+    provisional : gives the words that mark the page of a plan that is not complete yet; without it
+        a run that is missing is an error
 
     Raises
     ------
     InnolabError
         If a cell fails; quotes its error.
     """
-    complete(study, folder, lambda plan: execute(source_of(study), plan, folder))
-
-
-def complete(
-    study: Study,
-    folder: Path,
-    executed: Callable[[Plan], Any],
-    provisional: Callable[[], str] | None = None,
-) -> None:
-    """Write the notebook that was executed, and its page.
-
-    Parameters
-    ----------
-    executed : takes the plan and returns the notebook with its outputs, having made the figures and
-        the verdicts
-    provisional : gives the words that mark the page of a plan that is not complete yet
-    """
     rules.keep(study, folder)
     plan = Plan.read(folder)
     with language.speaking(plan.parameters.get("language", language.ENGLISH)):
-        _complete(study, folder, plan, executed(plan), provisional)
+        notebook = execute(study, folder, partly=provisional is not None)
+        _write(study, folder, plan, notebook, provisional)
 
 
-def _complete(
+def _write(
     study: Study,
     folder: Path,
     plan: Plan,
@@ -74,11 +60,6 @@ def _complete(
     files.write(folder / PAGE_FILE, page(notebook, study, plan, version, found, words))
 
 
-def source_of(study: Study) -> Path:
-    """Return a study's notebook, as its authors wrote it."""
-    return study.papers.notebook
-
-
 def read_verdicts(folder: Path) -> list[dict[str, Any]]:
     """Return what a report's verdicts.json holds.
 
@@ -94,64 +75,6 @@ def read_verdicts(folder: Path) -> list[dict[str, Any]]:
         raise InputError(
             f"{path} is damaged: it holds no list of verdicts. Take the report from its source."
         ) from None
-
-
-def execute(source: Path, plan: Plan, folder: Path) -> Any:
-    """Return a study's notebook executed by a kernel on the recorded runs in a folder alone.
-
-    The kernel works in an empty folder of its own, which has its sockets too. Time, host and tool
-    of the execution are removed, so that the same runs give the same bytes.
-    """
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
-
-    with tempfile.TemporaryDirectory(prefix="innolab-kernel-") as room, _environment_for(folder):
-        try:
-            notebook = papermill.execute_notebook(
-                str(source),
-                str(Path(room) / NOTEBOOK_FILE),
-                parameters=plan.parameters,
-                kernel_name="python3",
-                cwd=room,
-                progress_bar=False,
-                log_output=False,
-                # A private socket file instead of a TCP port that others on this host may reach.
-                config=Config(KernelManager={"transport": "ipc"}),
-            )
-        except PapermillExecutionError as error:
-            raise InnolabError(
-                f"Cell {error.exec_count} of {source.name} failed: {error.ename}: {error.evalue}. "
-                "The runs are kept."
-            ) from None
-    return timeless(notebook)
-
-
-@contextlib.contextmanager
-def _environment_for(folder: Path) -> Iterator[None]:
-    """Let kernels that are started meanwhile replay the runs in a folder, on a safe path."""
-    before = dict(os.environ)
-    os.environ.update(children.environment(**{replay.VARIABLE: str(folder)}))
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-def timeless(notebook: Any) -> Any:
-    """Return a notebook without the time and the tool of its execution."""
-    notebook.metadata = nbformat.NotebookNode(
-        kernelspec=nbformat.NotebookNode(
-            display_name="Python 3", language="python", name="python3"
-        ),
-        language_info=nbformat.NotebookNode(name="python"),
-    )
-    for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number:02d}"
-        tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.NotebookNode(tags=tags) if tags else nbformat.NotebookNode()
-    return notebook
 
 
 def page(

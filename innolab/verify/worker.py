@@ -10,7 +10,7 @@ from pathlib import Path
 
 from innolab import studies
 from innolab.base.errors import InnolabError
-from innolab.report import recompute
+from innolab.report import render
 from innolab.studies import rules
 from innolab.verify import series_and_variables
 from innolab.verify.series_and_variables import Followed
@@ -18,7 +18,7 @@ from innolab.verify.series_and_variables import Followed
 
 def _page(study: str, folder: Path) -> Followed:
     try:
-        recompute.recompute(rules.with_papers(studies.find(study), folder), folder)
+        render.render(rules.with_papers(studies.find(study), folder), folder)
     except InnolabError as error:
         return Followed([str(error)], [])
     return Followed([], [])
