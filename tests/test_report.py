@@ -22,7 +22,7 @@ from benchmarks import references
 from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.mysql.builds import TOOLS
-from innolab.report import folders, manifest
+from innolab.report import folders, manifest, render
 
 REFERENCES = sorted((ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))
 
