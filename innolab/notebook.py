@@ -312,7 +312,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
         return Book(study, plan, here, replay=shown)
     # A sealed report must stay as it is. Its own notebook shows what it showed, and no more: nbval
     # compares its outputs.
-    found = replace(opening.of_report(study, here, checked), says=Prose(""))
+    found = replace(opening.of_report(study, here, checked), says="")
     return Book(study, found.plan, found.folder, opened=found)
 
 
