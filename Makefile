@@ -89,7 +89,7 @@ texts: $(VENV)/.ready  ## bring data/languages up to what notebooks, claims and 
 
 lock: $(VENV)/.ready  ## bring requirements.lock up to pyproject.toml
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	    --python-version 3.11 --extra dev pyproject.toml --output-file requirements.lock
+	    --python-version 3.11 --all-extras pyproject.toml --output-file requirements.lock
 	@sed -n 's/^\(uv==[^ ]*\).*/\1/p' requirements.lock | $(BIN)/uv pip compile --quiet --universal \
 	    --generate-hashes --no-emit-index-url --no-header --no-annotate - --output-file bootstrap.lock
 

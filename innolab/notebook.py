@@ -12,7 +12,7 @@ import pandas as pd
 from innolab import studies
 from innolab.analysis import claim_files, controls, stats
 from innolab.analysis.controls import Found
-from innolab.base import files, language
+from innolab.base import extras, files, language
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
@@ -106,6 +106,7 @@ class Book:
                 self.plan, self.folder = self.opened.plan, self.opened.folder
                 self.recorded = opening.replayed(self.study, self.opened)
                 return self.observations(*self.study.main)
+            extras.require("measure")
             self.plan = prepare(self.study, self.opened.asked)
             self.folder = folders.begin(self.plan)
         # Reading needs no right to measure: another process may hold it for hours.

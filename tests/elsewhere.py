@@ -56,7 +56,7 @@ def python() -> str:
 
 
 def installed(wheel: Path, place: Path) -> Path:
-    """Return an environment that has a wheel and what it needs, by the hashes of the lock alone."""
+    """Return an environment of a wheel without extras, by the hashes of the lock alone."""
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     wanted = place / "wanted.txt"
     wanted.write_text(f"innolab @ {wheel.as_uri()} --hash=sha256:{digest}\n")

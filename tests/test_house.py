@@ -110,7 +110,9 @@ def test_environment_yml_agrees_with_the_lock() -> None:
     pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][-1]["pip"]
     named = {r.name: str(r.specifier) for r in map(Requirement, pip)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(named) == {*project["dependencies"], "nbval"}
+    extras = project["optional-dependencies"]
+    wanted = {*project["dependencies"], *extras["measure"], *extras["jupyter"], "nbval"}
+    assert set(named) == wanted
     assert {name: locked[name] for name in named} == named
 
 

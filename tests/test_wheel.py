@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import BIN, reference
+from conftest import BIN, ROOT, reference
 from elsewhere import LOCK, UNPRIVILEGED, clone, installed, python, uv
 
 from innolab import studies
@@ -19,7 +19,9 @@ from innolab.report import manifest
 
 pytestmark = pytest.mark.integration
 
-_MOST_BYTES = 3_000_000
+_MOST_BYTES = 1_100_000
+# Of an environment without extras, bytecode included.
+_MOST_INSTALLED_BYTES = 600_000_000
 _COMPILERS = ("cc", "gcc", "c++", "clang", "zig", "make")
 # The smallest report, so that it is rendered and verified soonest.
 STUDY = "replication"
@@ -137,6 +139,29 @@ def test_it_lists_the_studies_and_says_what_is_missing(run: Run, empty: Path) ->
     assert planned.returncode == 2
     assert "Run: innolab setup" in planned.stderr
     assert not (empty / "reports").exists()
+
+
+def test_without_extras_it_is_small_and_says_what_measuring_needs(run: Run, place: Path) -> None:
+    venv = place / "venv"
+    words = [venv / "bin" / "python", "-m", "compileall", "-q", venv / "lib"]
+    subprocess.run(words, check=False, capture_output=True)  # Some packages have tests of syntax.
+    files = [path for path in venv.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) < _MOST_INSTALLED_BYTES
+    for words in (["run", "multi-buffer-pool"], ["size", "--socket", "/s"], ["setup"]):
+        refused = run(*words)
+        assert refused.returncode == 2
+        assert "pip install 'innolab[measure]'. Nothing was written." in refused.stderr
+
+
+def test_a_light_install_compares_and_judges(run: Run, place: Path) -> None:
+    reports = [str(path.parent) for path in sorted(ROOT.glob(f"reports/{STUDY}/*/manifest.json"))]
+    compared = run("compare", *reports[:2])
+    assert compared.returncode == 0, compared.stderr
+    data = ROOT / "data" / "judged" / "percona-buffer-pool-2026"
+    for suffix in (".csv", ".yml"):
+        shutil.copy(data.with_suffix(suffix), place)
+    judged = run("judge", place / f"{data.name}.csv", "--about", place / f"{data.name}.yml")
+    assert judged.returncode == 0, judged.stderr
 
 
 def test_it_plans_a_study_where_servers_are_installed(run: Run) -> None:

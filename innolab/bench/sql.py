@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from mysql.connector import Error
-
 from innolab.mysql.server import Server, ServerError
 from innolab.record.series import Sampler
 
@@ -51,6 +49,8 @@ def timed(server: Server, sql: str, sampler: Sampler | None = None) -> Timed:
     ServerError
         Where the statement fails or the server dies.
     """
+    from mysql.connector import Error
+
     sampler = sampler or Sampler(server.host, server.pid)
     try:
         with server.connect() as connection, connection.cursor() as cursor:

@@ -56,9 +56,11 @@ def run(
 
         require_address(scheduler)
     from innolab import studies
+    from innolab.base import extras
     from innolab.base.clock import Clock
     from innolab.measure.progress import Shown
 
+    extras.require("measure")
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)

@@ -104,6 +104,7 @@ def _measured(
     study: Any, claim: Any, chosen: Any, reference: Any, asked: Any, body: dict[str, Any]
 ) -> tuple[Path, dict[str, Any]]:
     """Measure a plan or what is left of it, judge it, and return the folder and the answer."""
+    from innolab.base import extras
     from innolab.base.clock import Clock
     from innolab.base.provenance import own_facts
     from innolab.hosts import machine
@@ -114,6 +115,7 @@ def _measured(
     from innolab.record.runlog import RunLog
     from innolab.verify import reproductions
 
+    extras.require("measure")
     clock = Clock()
     with machine.measuring_alone():
         folder = reproductions.begin(chosen)

@@ -6,6 +6,8 @@ def setup() -> None:
 
     In a clone `make setup` does the same, and makes the Python environment first.
     """
+    from innolab.base import extras
     from innolab.hosts import playbooks
 
+    extras.require("measure")
     playbooks.show("workstation.yml")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from innolab.base import extras
 from innolab.base.errors import InnolabError, InputError
 from innolab.cli.options import AsJson
 
@@ -59,6 +60,7 @@ def size(
     Asks by SELECT and SHOW alone. Only --resize changes anything, the size of the pool, for a while
     and always back; MySQL 5.7 and later can.
     """
+    extras.require("measure")
     _require_readable(login_path)
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
         raise InputError(f"--seconds is {seconds:g}; it is {_SECONDS[0]:g} to {_SECONDS[1]:g}.")

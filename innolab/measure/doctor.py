@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from innolab import studies
-from innolab.base import places
+from innolab.base import extras, places
 from innolab.base.errors import InputError
 from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
@@ -28,7 +28,7 @@ class HostFinding(NamedTuple):
 
 def examine() -> list[HostFinding]:
     """Return all findings of this host."""
-    return [_itself(), *_builds(), *_tools(), *_room(), *_disturbers()]
+    return [_itself(), *_extras(), *_builds(), *_tools(), *_room(), *_disturbers()]
 
 
 def _itself() -> HostFinding:
@@ -36,6 +36,13 @@ def _itself() -> HostFinding:
     commit = f", commit {own['commit'][:12]}" if own["commit"] else ""
     says = f"{own['version']}{commit}; notebooks, data and playbooks in {places.own()}"
     return HostFinding("ok", "innolab", says)
+
+
+def _extras() -> Iterator[HostFinding]:
+    for extra in extras.EXTRAS:
+        if lacking := extras.missing(extra):
+            says = f"without {', '.join(lacking)}. Install: pip install 'innolab[{extra}]'"
+            yield HostFinding("missing" if extra == "measure" else "note", extra, says)
 
 
 def _builds() -> Iterator[HostFinding]:

@@ -1,7 +1,5 @@
 """InnoDB's own counters of one server, read on a connection that stays open."""
 
-from mysql.connector import Error
-
 from innolab.mysql.server import Server
 
 _STATUS = {
@@ -34,6 +32,8 @@ class Counters:
         self._server = server
 
     def __enter__(self) -> "Counters":
+        from mysql.connector import Error
+
         try:
             self._connection = self._server.connect()
         except Error as error:
@@ -52,6 +52,8 @@ class Counters:
         ServerError
             Where the server is gone, or does not count the age of its checkpoint.
         """
+        from mysql.connector import Error
+
         try:
             self._cursor.execute(_SQL)
             values = {_STATUS[name]: float(value) for name, value in self._cursor.fetchall()}
