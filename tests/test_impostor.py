@@ -413,6 +413,7 @@ def _silent_in(talk: Talk) -> None:
         pass
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "script", [lambda talk: talk.receive(), _drips, _silent_in], ids=["silent", "drips", "inside"]
 )
@@ -425,6 +426,7 @@ def test_a_silent_server_is_left(folder: Path, script: Script) -> None:
         assert time.monotonic() - began < 4
 
 
+@pytest.mark.alone
 def test_a_server_that_falls_silent_is_left(folder: Path) -> None:
     def script(talk: Talk) -> None:
         talk.let_in()
