@@ -270,9 +270,9 @@ def share(hits: int, of: int, level: float = LEVEL) -> Interval:
     [0.0, 0.0, 0.116]
     """
     # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     tail = (1 - level) / 2
-    low = float(beta.ppf(tail, hits, of - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - tail, hits + 1, of - hits)) if hits < of else 1.0
+    low = float(betaincinv(hits, of - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, of - hits, 1 - tail)) if hits < of else 1.0
     return Interval(hits / of, low, high, of, level)

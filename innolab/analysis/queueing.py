@@ -8,9 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.optimize import least_squares
-from scipy.stats import t as student
-
 from innolab.analysis import stats
 
 
@@ -233,6 +230,8 @@ def _most_reads(points: Sequence[ArmPoint], cpu_tps: float) -> float:
 def _fit(
     points: Sequence[ArmPoint], model: Callable[[Sequence[float]], Model], a: _Search, b: _Search
 ) -> Model:
+    from scipy.optimize import least_squares
+
     def residuals(logs: Sequence[float]) -> list[float]:
         return errors(model(logs), points)
 
@@ -310,5 +309,5 @@ def prediction(
     if n < 2:
         return stats.Interval(estimate, math.nan, math.nan, n, level)
     rms = math.sqrt(math.fsum(e**2 for e in log_errors) / n)
-    factor = math.exp(float(student.ppf((1 + level) / 2, n)) * rms)
+    factor = math.exp(stats.student_quantile(level, n) * rms)
     return stats.Interval(estimate, estimate / factor, estimate * factor, n, level)

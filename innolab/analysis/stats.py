@@ -222,9 +222,10 @@ def outer_rank(n: int, level: float) -> int:
     >>> outer_rank(10, 0.95), outer_rank(12, 0.95), outer_rank(12, 0.99)
     (1, 2, 1)
     """
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
-    return max(1, int(binom.ppf(1 - level, n, (1 - DISTURBED_SHARE) / 2)))
+    share = (1 - DISTURBED_SHARE) / 2
+    return max(1, next(count for count in range(n + 1) if bdtr(count, n, share) >= 1 - level))
 
 
 def independent_ratio(

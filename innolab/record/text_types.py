@@ -27,6 +27,8 @@ def plain(text: str) -> str:
     """
     if len(text) > MOST_CHARACTERS:
         text = text[: MOST_CHARACTERS - 3] + "..."
+    if text.isprintable():  # As nearly all are, and a report has a hundred thousand.
+        return text
     return "".join(c if c.isprintable() or c in _SPACES else "\ufffd" for c in text)
 
 
