@@ -295,7 +295,11 @@ def _kept() -> Path:
     return todays("multi-buffer-pool")
 
 
-@pytest.mark.parametrize("name", studies.names())
+@pytest.mark.parametrize(
+    "name",
+    ["replication", *(pytest.param(name, marks=pytest.mark.thorough) for name in studies.names()
+                      if name != "replication")],
+)  # fmt: skip
 def test_todays_notebook_renders_a_report_that_lacks_newer_arms(
     name: str, innolab: Innolab, folder: Path
 ) -> None:

@@ -135,7 +135,8 @@ def test_a_crate_names_every_file_with_its_digest_and_what_made_them(crated: Pat
     assert [p["softwareVersion"] for p in programs] == ["0.2.0"]
     commit = runs[0].conditions["innolab"]["commit"]
     assert [p["identifier"] for p in programs] == [f"git commit {commit}"]
-    assert {"#notebook", "#claims", "plan.json"} <= {one["@id"] for one in action["object"]}
+    read = {"#notebook", "plan.json", "rules.json", "claims.yml", "published.csv"}
+    assert read <= {one["@id"] for one in action["object"]}
     assert entities["./"]["license"] == {"@id": "https://spdx.org/licenses/MIT"}
     assert [entities[one["@id"]]["name"] for one in _listed(entities["./"]["author"])] == [
         author.name for author in project.own().authors

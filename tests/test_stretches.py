@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,7 @@ class _Silent(Visit):
 
     def __init__(self, shown: Mapping[str, str]) -> None:
         super().__init__(Target(socket="/nowhere"))
+        self._connection = SimpleNamespace(read_timeout=20)
         self._shown_rows = list(shown.items())
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

@@ -51,6 +51,7 @@ class Rules(BaseModel):
 
     Attributes
     ----------
+    schema : of this file
     revision : of the study
     measured : the parameters that decide what is measured
     rows : of the table
