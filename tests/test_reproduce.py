@@ -497,7 +497,7 @@ def test_a_page_has_the_command_of_each_claim_that_ran() -> None:
 
 # The command.
 
-_KEPT = _REPORTS[_IDS.index("multi-buffer-pool/2026-11-26-2")]
+_KEPT = _REPORTS[_IDS.index("multi-buffer-pool/2026-11-26-1")]
 
 
 @pytest.fixture
@@ -519,7 +519,7 @@ def test_the_plan_says_what_runs_and_what_it_takes(innolab: Innolab, kept: Path)
     done = innolab(*words, INNOLAB_REPORTS=str(kept))
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    assert "The reference is multi-buffer-pool/2026-11-26-2: scale quick, effort 30min" in text
+    assert "The reference is multi-buffer-pool/2026-11-26-1: scale quick, effort 30min" in text
     assert "it runs 4 arms, 3 to 12 blocks of 6 trials" in text
     assert done.stdout.count("(twice, as a control)") == 2
     assert "of memory (upper bound)" in text
