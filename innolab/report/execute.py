@@ -8,6 +8,7 @@ cells show the same in one.
 import ast
 import contextlib
 import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -51,6 +52,8 @@ def execute(
     import papermill
     from papermill.engines import papermill_engines
 
+    # It warns of parameters that an older plan has and the notebook no longer.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     papermill_engines.register(_ENGINE, _engine(Replay(folder, partly, take)))
     with _same_backend():
         return _timeless(
