@@ -116,6 +116,7 @@ def _run(
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.alone
 @pytest.mark.integration
 @needs_namespaces

@@ -148,6 +148,7 @@ def _run(hosts: Hosts, folder: Path) -> "subprocess.Popen[str]":
 
 @pytest.mark.alone
 @pytest.mark.integration
+@pytest.mark.thorough
 @needs_namespaces
 def test_a_study_spreads_its_servers_over_hosts_also_after_it_was_killed(
     hosts: Hosts, innolab: Innolab, folder: Path
