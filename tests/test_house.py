@@ -89,6 +89,18 @@ def test_no_study_uses_what_another_has_for_itself() -> None:
         assert of_studies <= {path.parent.name}, path
 
 
+def test_a_public_class_has_its_own_name() -> None:
+    """A function is read with its module, as in `stats.mean`; a class is imported by its name."""
+    places: dict[str, list[str]] = {}
+    for path in (ROOT / "innolab").rglob("*.py"):
+        if path.parent.parent.name == "studies" or path.parent.name == "cli":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.stem)
+    assert {name: of for name, of in places.items() if len(of) > 1} == {}
+
+
 def test_help_needs_no_heavy_library() -> None:
     heavy = {"pandas", "scipy", "numpy", "pydantic", "mysql", "papermill", "matplotlib", "yaml"}
     code = "import sys, innolab.cli; print(*sys.modules)"
