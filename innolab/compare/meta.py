@@ -19,7 +19,7 @@ from innolab.report import render
 from innolab.studies.study import Study
 
 
-class Difference(NamedTuple):
+class Disagreement(NamedTuple):
     """Something in which reports differ; `values` has it in words for each of them, in order."""
 
     kind: report_differences.Kind
@@ -40,7 +40,7 @@ class Pool:
 
     study: Study
     members: Sequence[Member]
-    differences: Sequence[Difference]
+    differences: Sequence[Disagreement]
     claims: Sequence[PooledClaim]
 
     @property
@@ -157,7 +157,7 @@ def _can_say(k: int) -> str:
     )
 
 
-def _differences(study: Study, members: Sequence[Member]) -> list[Difference]:
+def _differences(study: Study, members: Sequence[Member]) -> list[Disagreement]:
     """Return what differs between the reports: a row for each thing that is not as in the first."""
     first, *others = members
     found: dict[tuple[report_differences.Kind, str, str, str], list[str]] = {}
@@ -166,12 +166,12 @@ def _differences(study: Study, members: Sequence[Member]) -> list[Difference]:
             key = one.kind, one.name, one.where, one.first
             found.setdefault(key, [one.first] * len(members))[place] = one.second
     return [
-        Difference(kind, name, where, tuple(values))
+        Disagreement(kind, name, where, tuple(values))
         for (kind, name, where, _), values in found.items()
     ]
 
 
-def _apart(study: Study, first: Member, other: Member) -> list[report_differences.Difference]:
+def _apart(study: Study, first: Member, other: Member) -> list[report_differences.Disagreement]:
     both = (first.body, other.body), (first.runs, other.runs)
     try:
         return report_differences.differences(study, *both)
