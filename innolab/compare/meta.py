@@ -171,7 +171,7 @@ def _differences(study: Study, members: Sequence[Member]) -> list[Disagreement]:
     ]
 
 
-def _apart(study: Study, first: Member, other: Member) -> list[report_differences.Disagreement]:
+def _apart(study: Study, first: Member, other: Member) -> list[report_differences.Difference]:
     both = (first.body, other.body), (first.runs, other.runs)
     try:
         return report_differences.differences(study, *both)
