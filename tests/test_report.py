@@ -22,6 +22,7 @@ from benchmarks import references
 from innolab import studies
 from innolab.base.errors import InnolabError
 from innolab.mysql.builds import TOOLS
+from innolab.record.series_store import SeriesStore
 from innolab.report import folders, manifest, render
 
 REFERENCES = sorted((ROOT / "reports").glob("*/*/" + folders.MANIFEST_FILE))
@@ -159,7 +160,7 @@ def test_a_missing_and_a_foreign_file_are_named(folder: Path, innolab: Innolab) 
     (report / "figures" / gone).unlink()
     assert f"figures/{gone}: missing" in innolab("verify", str(report)).stdout
     (report / "extra.txt").write_text("x")
-    assert "extra.txt: " in innolab("verify", str(report)).stdout
+    assert "'extra.txt': no report has a file of this name" in innolab("verify", str(report)).stdout
 
 
 class _Page(HTMLParser):
@@ -208,12 +209,14 @@ def test_every_figure_has_picture_values_and_words(reference: Path) -> None:
 
 
 def test_every_run_has_its_series(reference: Path) -> None:
+    store = SeriesStore(reference)
+    assert store.faults() == []
     for run in studies.find(manifest.read(reference)["study"]).read(reference).runs:
         if run.conditions["build"]["origin"] in TOOLS:  # A series is of a server's process.
             assert run.series is None
             continue
-        assert run.series
-        frame = pd.read_parquet(reference / run.series)
+        frame = store.read(run)
+        assert frame is not None
         assert frame["t_s"].is_monotonic_increasing
         assert (frame["mysqld_read_bytes"].diff().dropna() >= 0).all()
 

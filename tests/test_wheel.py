@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 _MOST_BYTES = 1_100_000
 # Of an environment without extras, bytecode included.
-_MOST_INSTALLED_BYTES = 600_000_000
+_MOST_INSTALLED_BYTES = 720_000_000
 _COMPILERS = ("cc", "gcc", "c++", "clang", "zig", "make")
 # The smallest report, so that it is rendered and verified soonest.
 STUDY = "replication"
@@ -154,8 +154,8 @@ def test_without_extras_it_is_small_and_says_what_measuring_needs(run: Run, plac
 
 
 def test_a_light_install_compares_and_judges(run: Run, place: Path) -> None:
-    reports = [str(path.parent) for path in sorted(ROOT.glob(f"reports/{STUDY}/*/manifest.json"))]
-    compared = run("compare", *reports[:2])
+    found = sorted(ROOT.glob("reports/multi-buffer-pool/*/manifest.json"))
+    compared = run("compare", *(path.parent for path in found[:2]))
     assert compared.returncode == 0, compared.stderr
     data = ROOT / "data" / "judged" / "percona-buffer-pool-2026"
     for suffix in (".csv", ".yml"):
