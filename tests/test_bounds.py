@@ -20,6 +20,7 @@ from innolab.analysis.bounds import Metric, Unbounded, formula
 from innolab.record import runlog
 from innolab.record.run import Run
 from innolab.record.runlog import EVIDENCE, RunLog, SessionStart
+from innolab.record.series_store import SeriesStore
 from innolab.report import display
 from innolab.studies.study import Study
 from innolab.verify import series_and_variables
@@ -58,9 +59,10 @@ def _followed(
     folder.mkdir()
     if source is None:
         source = RECORDS / ("more-memory" if study == "raid-comparison" else study)
-    if body["series"]:
+    series = SeriesStore(source).read(Run.from_body(body))
+    if series is not None:
         (folder / "series").mkdir()
-        shutil.copy(source / body["series"], folder / "series")
+        series.to_parquet(folder / body["series"], index=False)
     log = RunLog(folder / runlog.FILE)
     began: Body = {
         "began_at": "2026-11-26T00:00:00Z", "trials": 1, "blocks": 1, "plan_sha256": "0" * 64,
