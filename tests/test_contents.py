@@ -166,7 +166,7 @@ def test_entities_of_entities_are_not_expanded(tmp_path: Path) -> None:
 def test_the_pictures_and_series_of_all_references_are_of_the_form() -> None:
     for kept in sorted(ROOT.glob("reports/*/*/manifest.json")):
         assert file_contents.faults(kept.parent) == []
-        assert series_form.fault(kept.parent / series_store.FILE) is None
+        assert series_store.SeriesStore(kept.parent).faults() == []
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
