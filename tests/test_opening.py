@@ -110,6 +110,7 @@ def test_a_report_that_fits_is_taken_before_a_newer_one_that_does_not(
 ) -> None:
     source = of_defaults("replication")
     reports(v2026_01_01_1=source, v2026_01_02_1=source)
+    _edited(folders.reports_folder() / "replication" / "2026-01-01-1", effort=None)
     _edited(folders.reports_folder() / "replication" / "2026-01-02-1", threads=16)
     found = notebook.open_study("replication", {}).opened
     assert found is not None
