@@ -329,9 +329,9 @@ def test_making_arrays_counts_once_a_block() -> None:
 
 
 def test_one_report_foretells_another_within_a_quarter(prepared: None) -> None:
-    """Two sessions of one study on one host, hours apart: the goal of an estimate."""
-    one, other = [_earlier(f) for f in _REPORTS if f.parent.name == "multi-buffer-pool"][:2]
-    study = studies.find("multi-buffer-pool")
+    """Two sessions of one study on hosts of one speed: the goal of an estimate."""
+    one, other = [_earlier(f) for f in _REPORTS if f.parent.name == "access-paths"]
+    study = studies.find("access-paths")
     for claim in _claims(one):
         chosen = planning.only(study, one.plan, claim)
         arms = [arm for arm in chosen.arms if any(r.factors == arm for r in other.runs.runs)]

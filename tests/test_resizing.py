@@ -49,8 +49,8 @@ class _Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     made = _Clock()
-    for module in ("mysql.resizing", "mysql.visit", "run.ladder"):
-        monkeypatch.setattr(f"innolab.{module}.time", made)
+    for module in ("resizing", "server_status", "ladder"):
+        monkeypatch.setattr(f"innolab.sizing.{module}.time", made)
     return made
 
 
