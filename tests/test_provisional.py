@@ -11,7 +11,7 @@ from innolab.record.plan import Blocks, Plan
 from innolab.report import folders, manifest, provisional, render, sealing
 from innolab.studies import rules
 
-_RECORDED = ("plan.json", "runs.jsonl", "rules.json", "series", "variables")
+_RECORDED = ("plan.json", "runs.jsonl", "rules.json", "series", "series.parquet", "variables")
 
 
 class _Said:
