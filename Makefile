@@ -43,7 +43,7 @@ test: setup lint  ## the tests that decide most, one real run among them
 	$(call both_parts, and not thorough and not lab, and smoke)
 
 test-measuring: setup  ## the other tests that measure, on real servers, one by one
-	@$(BIN)/python -m pytest $(PYTEST) -m "alone and not smoke and not thorough and not lab"
+	@$(BIN)/python -m pytest -m "alone and not smoke and not thorough and not lab"
 
 test-lab: setup  ## the tests of the lab that decide most: raised, refusals, taken down
 	@$(BIN)/python -m pytest -m "lab and not thorough"
