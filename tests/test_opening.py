@@ -211,7 +211,7 @@ def test_measuring_begins_a_report_of_the_notebooks_parameters(
     reports(v2026_01_01_1=reference(_NAME))
     measured: list[Path] = []
 
-    def measure(study: Study, folder: Path, *_: Any) -> Any:
+    def measure(study: Study, folder: Path, *_: Any, **__: Any) -> Any:
         measured.append(folder)
         return study.read(folder)
 
