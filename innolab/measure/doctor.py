@@ -40,8 +40,8 @@ def _itself() -> HostFinding:
 
 def _extras() -> Iterator[HostFinding]:
     for extra in extras.EXTRAS:
-        if lacking := extras.missing(extra):
-            says = f"without {', '.join(lacking)}. Install: pip install 'innolab[{extra}]'"
+        if absent := extras.missing(extra):
+            says = f"without {', '.join(absent)}. Install: pip install 'innolab[{extra}]'"
             yield HostFinding("missing" if extra == "measure" else "note", extra, says)
 
 
