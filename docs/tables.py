@@ -1,8 +1,10 @@
 """Tables of the reference, written from the code: parameters, forms, checks, devices, verbs."""
 
+import csv
 import importlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,30 @@ def _claims(study: Study) -> Iterable[tuple[str, str, str]]:
     for claim in study.claims():
         judged = "" if claim.not_measured is None else f" Not judged: {claim.not_measured}."
         yield f"`{claim.id}`", f"{claim.says}.{judged}", claim.stands
+
+
+def statements(seed: str) -> str:
+    """Return what became of each statement of a seed."""
+    with (ROOT / "data" / "published" / "statements.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["seed"] == seed]
+    head = ["line", "statement", "what became of it"]
+    return table(head, [(row["line"], row["statement"], _outcome(row)) for row in rows])
+
+
+def _outcome(row: Mapping[str, str]) -> str:
+    named = [f"`{name}`" for name in [*row["claims"].split(), *row["figures"].split()]]
+    page = f"[{row['study']}](studies/{row['study']}.md)"
+    parts = [f"{row['outcome']}{': ' if named else ''}{', '.join(named)} ({page})", row["why"]]
+    return ". ".join(part for part in parts if part)
+
+
+def statement_counts() -> str:
+    """Return how many statements of each seed had each outcome."""
+    with (ROOT / "data" / "published" / "statements.csv").open(newline="") as file:
+        counts = Counter((row["seed"], row["outcome"]) for row in csv.DictReader(file))
+    seeds, outcomes = (sorted({key[at] for key in counts}) for at in (0, 1))
+    rows = [(seed, *(counts[seed, outcome] for outcome in outcomes)) for seed in seeds]
+    return table(["seed", *outcomes], rows)
 
 
 def checks() -> str:
