@@ -12,6 +12,8 @@ from pathlib import Path
 
 from innolab.base.errors import InputError
 from innolab.hosts.base import Words
+from innolab.hosts.daemon import Daemon
+from innolab.hosts.local import HERE
 
 CONNECT_S = 20
 _LOOK_S = 0.02
@@ -48,29 +50,23 @@ class Connection:
         self._place = Path(tempfile.mkdtemp(prefix="innolab-ssh-"))
         self._forwarded: dict[Path, Path] = {}
         self._numbers = itertools.count()
-        words = ["setpriv", "--pdeathsig", "KILL", *self._ssh(), "-o", "ControlMaster=yes"]
-        words += ["-o", f"ConnectTimeout={CONNECT_S}", "-N", address.name]
-        said = self._place / "said"
-        with said.open("wb") as file:
-            self._master = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
+        words = [*self._ssh(), "-o", "ControlMaster=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
+        self._master = Daemon("ssh", HERE, [*words, "-N", address.name], self._place / "log")
         # The socket is there once the host has let us in.
         while not (self._place / "control").exists():
             if self._master.poll() is not None:
-                why = said.read_text(errors="replace").strip()
+                reason = self._master.last_words()
                 self.close()
                 raise InputError(
                     f"{address.name} ({address.user}@{address.host}, port {address.port}) cannot "
-                    f"be reached: {why or 'no reason'}. Check that it runs, its address and its "
-                    "key in the inventory. Nothing was changed."
+                    f"be reached: {reason}. Check that it runs, its address and its key in the "
+                    "inventory. Nothing was changed."
                 )
             time.sleep(_LOOK_S)
 
     def close(self) -> None:
         """End it, and with it all that was started over it."""
-        self._master.terminate()
-        self._master.wait()
+        self._master.stop()
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _ssh(self, control: str | None = None) -> list[str]:
@@ -120,36 +116,27 @@ class Connection:
         words = [*self._ssh(), "-O", verb, "-L", f"{here}:{there}", self._address.name]
         return subprocess.run(words, capture_output=True).returncode == 0
 
-    def start_linked(
+    def linked(
         self,
         words: Words,
         *,
         env: Mapping[str, str],
         inward: Mapping[int, int],
         outward: Mapping[int, int],
-        log: Path,
-    ) -> "subprocess.Popen[bytes]":
-        """Start a program by a connection of its own, which carries ports and ends with us.
+    ) -> list[str]:
+        """Return the words that run a program by a separate connection, which carries ports.
 
         Parameters
         ----------
         inward : by port of the host's loopback, the port of ours that it leads to
         outward : by port of our loopback, the port of the host's that it leads to
-        log : file here for what the program and ssh say
         """
         carried = [
             *(f"-R127.0.0.1:{there}:127.0.0.1:{here}" for there, here in inward.items()),
             *(f"-L127.0.0.1:{here}:127.0.0.1:{there}" for here, there in outward.items()),
         ]
-        command = ["setpriv", "--pdeathsig", "KILL", *self._ssh(control="none")]
-        command += ["-o", "ExitOnForwardFailure=yes", *carried, self._address.name]
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [*command, f"cd / && exec {shell_line(words, env)}"],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
+        command = [*self._ssh(control="none"), "-o", "ExitOnForwardFailure=yes", *carried]
+        return [*command, self._address.name, f"cd / && exec {shell_line(words, env)}"]
 
 
 def shell_line(words: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:

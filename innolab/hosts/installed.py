@@ -1,16 +1,16 @@
 """innolab on a host that has nothing of it: brought over ssh, and a worker of it run there."""
 
 import contextlib
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.base.waiting import await_that
-from innolab.hosts import exclusive, machine
+from innolab.hosts import machine
 from innolab.hosts.base import Words
 from innolab.hosts.bundle import FOLDER, PARTS, Bundle
+from innolab.hosts.daemon import Daemon
+from innolab.hosts.local import HERE
 from innolab.hosts.ssh import Remote
 
 _RUN = FOLDER / "run"
@@ -102,21 +102,10 @@ def measured_alone(host: Equipped) -> Iterator[None]:
     host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
     log = _RUN / "alone.log"
     host.remove(log)
-    words = ["setpriv", "--pdeathsig", "KILL", *host.module(exclusive.__name__)]
-    process = host.start(words, env={}, log=log)
-
-    def is_held() -> bool:
-        [said] = host.peek(log)
-        if process.poll() is not None:
-            raise InputError(f"{host.name}: {(said or 'it said nothing').strip()}")
-        return (said or "").startswith(exclusive.HELD)
-
-    try:
-        await_that(is_held, _HELD_WITHIN_S, f"{host.name} did not give the right to measure")
+    name = f"What holds the right to measure on {host.name}"
+    with Daemon(name, host, host.module(machine.__name__), log, error=InputError) as holder:
+        holder.await_ready(lambda: host.read(log)[0].startswith(machine.HELD), _HELD_WITHIN_S)
         yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 class Worker:
@@ -142,7 +131,6 @@ class Worker:
         log: Path,
     ) -> None:
         self.name = host.name
-        self._log = log
         host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
         for name, text in credentials.items():
             host.write(_RUN / f"{name}.pem", text)
@@ -150,33 +138,25 @@ class Worker:
         inward, port = map(int, said)
         contact = f"tls://127.0.0.1:{own_port}"
         words: Words = [
-            "setpriv", "--pdeathsig", "KILL", bundle.python, "-m", "distributed.cli.dask_worker",
+            *machine.TIED, bundle.python, "-m", "distributed.cli.dask_worker",
             f"tls://127.0.0.1:{inward}", "--name", host.name, "--nthreads", "1", "--no-nanny",
             "--no-dashboard", "--memory-limit", "0", "--resources", "host=1",
             "--listen-address", f"tls://127.0.0.1:{port}", "--contact-address", contact,
             "--tls-ca-file", _RUN / "ca.pem", "--tls-cert", _RUN / "cert.pem",
             "--tls-key", _RUN / "key.pem", "--local-directory", _RUN, "--death-timeout", "60",
         ]  # fmt: skip
-        self._client = host.connection.start_linked(
+        ssh = host.connection.linked(
             words,
             env={"INNOLAB_CACHE": str(FOLDER), "PATH": _PATH, "LC_ALL": "C.UTF-8"},
             inward={inward: scheduler_port},
             outward={own_port: port},
-            log=log,
         )
+        self._daemon = Daemon(f"innolab on {host.name}", HERE, ssh, log)
 
     def ended(self) -> str | None:
-        """Return its last words where it has ended, else None."""
-        if self._client.poll() is None:
-            return None
-        lines = self._log.read_text(errors="replace").strip().splitlines()
-        return " | ".join(lines[-3:])[-400:] or "nothing"
+        """Return its last words if it has ended, else None."""
+        return None if self._daemon.poll() is None else self._daemon.last_words()
 
     def end(self) -> None:
         """End it, with all that it runs."""
-        self._client.terminate()
-        try:
-            self._client.wait(10)
-        except subprocess.TimeoutExpired:
-            self._client.kill()
-            self._client.wait()
+        self._daemon.stop()

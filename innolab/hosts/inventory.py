@@ -189,12 +189,13 @@ def _is_there(key: str) -> bool:
 
 
 def _named(found: Variables, path: Path) -> Named:
+    key = found.ansible_ssh_private_key_file
     address = Address(
         found.inventory_hostname,
         found.ansible_host,
         found.ansible_port,
         found.ansible_user,
-        found.ansible_ssh_private_key_file,
+        str(Path(key).expanduser().absolute()) if key else None,
         found.ansible_ssh_common_args,
     )
     return Named(

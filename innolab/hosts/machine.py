@@ -4,9 +4,11 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +17,11 @@ from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 
 SERVER_USER = "innolab"
+# The words before a command that the kernel is to end with innolab, also after `kill -9`.
+TIED = ("setpriv", "--pdeathsig", "KILL")
 SOCKETS = "/proc/net/unix"
+# What `python -m innolab.hosts.machine` prints once it holds the right to measure.
+HELD = "held"
 # Abstract sockets, which are listed there behind an @: whoever measures holds the first one,
 # whoever removes what a session left the second.
 _LOCK, _CLEARING_LOCK = "innolab-measures", "innolab-clears"
@@ -61,7 +67,7 @@ def unprivileged() -> list[str]:
     The kernel kills the server with the process that started it: after `kill -9` of a run no
     mysqld is left to disturb the next one.
     """
-    words = ["setpriv", "--pdeathsig", "KILL"]
+    words = [*TIED]
     if user := server_user():
         words += [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     return words
@@ -162,3 +168,18 @@ def there(folder: Path) -> Path:
 def free_disk_bytes(folder: Path) -> int:
     """Return the free bytes of the file system that holds `folder` or will hold it."""
     return shutil.disk_usage(there(folder)).free
+
+
+def main() -> int:
+    """Hold the right to measure on this host until killed, as on each host of a topology."""
+    try:
+        with measuring_alone():
+            print(HELD, flush=True)
+            signal.pause()
+    except InputError as error:
+        print(error, flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

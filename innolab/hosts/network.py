@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.base.waiting import await_that
+from innolab.hosts import machine
 from innolab.hosts.base import Done, Host, Process, Words
+from innolab.hosts.daemon import Daemon
 from innolab.hosts.local import HERE
 from innolab.hosts.ssh import Remote
 
@@ -96,16 +97,12 @@ class _Namespaces:
 
     def __init__(self, host: Host, count: int) -> None:
         self._host, self._count = host, count
-        tied = ["setpriv", "--pdeathsig", "KILL"]
-        held = shlex.join([*tied, "unshare", "--net", "sleep", "infinity"])
-        words = [*tied, "sh", "-c", f"for _ in $(seq {count}); do {held} & done; wait"]
-        self._holder = host.start(words, env={}, log=Path(os.devnull))
+        held = shlex.join([*machine.TIED, "unshare", "--net", "sleep", "infinity"])
+        words = ["sh", "-c", f"for _ in $(seq {count}); do {held} & done; wait"]
+        name = f"What holds network namespaces on {host.name}"
+        self._holder = Daemon(name, host, words, Path(os.devnull))
         self.pids: list[int] = []
-        try:
-            await_that(self._are_apart, _HELD_WITHIN_S, f"{host.name} gave no network namespaces")
-        except BaseException:
-            self.end()
-            raise
+        self._holder.await_ready(self._are_apart, _HELD_WITHIN_S)
 
     def _are_apart(self) -> bool:
         """Return whether all are there: at first a process is still in the host's own."""
@@ -119,7 +116,6 @@ class _Namespaces:
     def end(self) -> None:
         """End them, and with them all links that lead into them."""
         self._holder.kill()
-        self._holder.wait()
 
 
 class Node(Host):

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +9,8 @@ from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine
-from innolab.hosts.base import Host, Process
+from innolab.hosts.base import Host
+from innolab.hosts.daemon import Daemon
 from innolab.hosts.local import HERE
 from innolab.mysql.builds import Build
 
@@ -74,19 +74,19 @@ class Server:
         self.cgroup = cgroup
         self.host = host
         self._reached: Path | None = None
-        self._process: Process | None = None
+        self._daemon: Daemon | None = None
 
     @property
     def pid(self) -> int:
         """Return the process id of the running mysqld."""
-        if self._process is None:
-            raise ServerError("The server was asked for its process but is not running.")
-        return self._process.pid
+        if self._daemon is None:
+            raise ServerError(f"{self.build.id} is not running.")
+        return self._daemon.pid
 
     @property
     def is_running(self) -> bool:
         """Return whether it has been started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self._daemon is not None and self._daemon.poll() is None
 
     @property
     def socket(self) -> Path:
@@ -131,15 +131,15 @@ class Server:
         self.host.fresh_folder(self.folder)
         self._write_settings()
         self._reached = self.host.reach(self.socket)
-        self._process = self.host.start(
-            [
-                *machine.within(self.cgroup),
-                *self.host.unprivileged(),
-                *self.build.mysqld,
-                f"--defaults-file={self.folder}/my.cnf",
-            ],
+        self._daemon = Daemon(
+            self.build.id,
+            self.host,
+            [*self.build.mysqld, f"--defaults-file={self.folder}/my.cnf"],
+            self.folder / "error.log",
             env=self.build.env,
-            log=self.folder / "error.log",
+            unprivileged=True,
+            cgroup=self.cgroup,
+            error=ServerError,
         )
 
     def _write_settings(self) -> None:
@@ -161,25 +161,22 @@ class Server:
         Raises
         ------
         ServerError
-            Where it dies first or does not answer within START_LIMIT_S.
+            If it dies first or does not answer within START_LIMIT_S.
         """
+        if self._daemon is None:
+            raise ServerError(f"{self.build.id} is not running.")
+        self._daemon.await_ready(self._answers, START_LIMIT_S)
+
+    def _answers(self) -> bool:
         from mysql.connector import Error
 
-        end = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < end:
-            if self._process is None or self._process.poll() is not None:
-                raise ServerError(f"{self.build.id} did not start. {self._last_words()}")
-            try:
-                with self.connect() as connection:
-                    connection.cmd_query("SELECT 1")
-                    connection.get_rows()
-                return
-            except Error:
-                time.sleep(0.02)
-        self.kill()
-        raise ServerError(
-            f"{self.build.id} did not answer within {START_LIMIT_S} s. {self._last_words()}"
-        )
+        try:
+            with self.connect() as connection:
+                connection.cmd_query("SELECT 1")
+                connection.get_rows()
+        except Error:
+            return False
+        return True
 
     def connect(self, **options: Any) -> Any:
         """Return a connection of the pure-Python connector over the private socket, autocommit.
@@ -237,27 +234,16 @@ class Server:
             raise self.failure(error) from None
         return {"type": row["type"], "key": row["key"], "extra": row["Extra"] or ""}
 
-    def failure(self, error: Exception) -> ServerError:
+    def failure(self, error: Exception) -> InnolabError:
         """Return the error to raise for a failed statement: the server's last words if it died."""
         return self.death() or ServerError(f"{self.build.id} refused a statement: {error}")
 
-    def death(self) -> ServerError | None:
-        """Return the error to raise where the server has died, with its last words, else None."""
-        self._grant_death()
-        if self._process is None or self._process.poll() is None:
+    def death(self) -> InnolabError | None:
+        """Return the error to raise if the server has died, with its last words, else None."""
+        if self._daemon is None or not self._daemon.has_died():
             return None
-        return ServerError(
-            f"{self.build.id} died while it was working (exit status "
-            f"{self._process.poll()}). {self._last_words()}"
-        )
-
-    def _grant_death(self) -> None:
-        """Wait a moment: a connection breaks a little before the process is reaped."""
-        if self._process is not None:
-            try:
-                self._process.wait(timeout=1)
-            except subprocess.TimeoutExpired:
-                return
+        status = self._daemon.poll()
+        return self._daemon.failure(f"died while it was working (exit status {status})")
 
     def variables(self) -> dict[str, str]:
         """Return all global variables as the server has them now."""
@@ -275,23 +261,14 @@ class Server:
         ServerError
             Where it ended with an error status, or had to be killed after STOP_LIMIT_S.
         """
-        if self._process is None:
+        if self._daemon is None:
             return
-        self._process.terminate()
-        try:
-            status = self._process.wait(timeout=STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise ServerError(
-                f"{self.build.id} did not stop within {STOP_LIMIT_S} s and was killed. "
-                f"{self._last_words()}"
-            ) from None
-        self._process = None
+        daemon, self._daemon = self._daemon, None
+        status = daemon.stop(STOP_LIMIT_S)
+        if status is None:
+            raise daemon.failure(f"did not stop within {STOP_LIMIT_S} s and was killed")
         if status != 0:
-            raise ServerError(
-                f"{self.build.id} ended with status {status} when asked to stop. "
-                f"{self._last_words()}"
-            )
+            raise daemon.failure(f"ended with status {status} when asked to stop")
 
     def signal(self, name: str) -> None:
         """Send the process a signal, named as in STOP."""
@@ -300,16 +277,9 @@ class Server:
 
     def kill(self) -> None:
         """End the process at once; the data directory may need recovery afterwards."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _last_words(self) -> str:
-        lines = [line for line in self.error_log.splitlines() if line.strip()]
-        wrong = [line for line in lines if "ERROR" in line.upper() or "signal" in line]
-        quote = " | ".join((wrong or lines)[-3:]) or "nothing"
-        return f"Its error log says: {quote[:600]}"
+        if self._daemon is not None:
+            self._daemon.kill()
+            self._daemon = None
 
 
 def initialize(build: Build, data: Path, base: Path, made_with: Settings | None = None) -> None:
