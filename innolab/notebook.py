@@ -42,6 +42,7 @@ from innolab.report.prose import prose as prose
 from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
 from innolab.studies import judging, notebook_parameters, rules, schedule
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 table, text = Table, language.text
@@ -53,18 +54,28 @@ class Book:
 
     Attributes
     ----------
-    folder : where plan, runs and figures lie
+    experiment : the study with the plan and parameters of what is shown
+    folder : where plan, runs and figures are
     runs : the recorded runs, once `measure` has been called
     opened : what is shown if this is no execution for a page
     replay : the recorded runs that a page is made of
     """
 
-    study: Study
-    plan: Plan
+    experiment: Experiment
     folder: Path
     recorded: RunSet | None = None
     opened: Opened | None = None
     replay: Replay | None = None
+
+    @property
+    def study(self) -> Study:
+        """Return the study."""
+        return self.experiment.study
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan of what is shown."""
+        return self.experiment.plan
 
     @property
     def servers(self) -> list[str]:
@@ -74,7 +85,7 @@ class Book:
     @property
     def parameters(self) -> Any:
         """Return the study's typed parameters."""
-        return self.study.check(self.plan.parameters)
+        return self.experiment.parameters
 
     @property
     def runs(self) -> RunSet:
@@ -103,18 +114,23 @@ class Book:
         """
         if self.opened:
             if not opening.is_anew(anew):
-                self.plan, self.folder = self.opened.plan, self.opened.folder
-                self.recorded = opening.replayed(self.study, self.opened)
+                self.experiment, self.folder = self.opened.experiment, self.opened.folder
+                self.recorded = opening.replayed(self.opened)
                 return self.observations(*self.study.main)
             extras.require("measure")
-            self.plan = prepare(self.study, self.opened.asked)
+            self.experiment = prepare(self.opened.asked)
             self.folder = folders.begin(self.plan)
         # Reading needs no right to measure: another process may hold it for hours.
         alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
         with alone, Shown() as progress:
             page = Provisional(self.study, self.folder, progress)
             self.recorded = measure(
-                self.study, self.folder, progress, Clock(), page.after_trial, replay=self.replay
+                self.experiment,
+                self.folder,
+                progress,
+                Clock(),
+                page.after_trial,
+                replay=self.replay,
             )
         return self.observations(*self.study.main)
 
@@ -122,7 +138,7 @@ class Book:
         if self.replay:
             return True
         runs = self.study.read(self.folder)
-        due = {trial.key for trial in schedule.due(self.study, self.plan, runs)}
+        due = {trial.key for trial in schedule.due(self.experiment, runs)}
         return due <= {run.key for run in runs.runs}
 
     def observations(self, *within: str) -> pd.DataFrame:
@@ -132,10 +148,7 @@ class Book:
         and levels, not of measuring.
         """
         frame = self.runs.valid.frame(*within)
-        levels: dict[str, list[Any]] = {
-            "server": list(self.servers),
-            **self.study.levels(self.parameters),
-        }
+        levels = self.experiment.levels
         if frame.empty:
             names = [*levels, *within, *self.study.metrics]
             return pd.DataFrame(columns=["trial", "block", *names])
@@ -179,7 +192,7 @@ class Book:
 
     def verdicts(self) -> Verdicts:
         """Return every claim's verdict on every server, and keep them as verdicts.json."""
-        found = judging.verdicts(self.study, self.plan, self.runs)
+        found = judging.verdicts(self.experiment, self.runs)
         body = [verdict.model_dump() for verdict in found]
         files.write(self.folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
         return Verdicts(found)
@@ -250,7 +263,7 @@ class Book:
         if runs and "nodes" in runs[0].conditions:
             return record_tables.nodes(runs)
         if any(run.member for run in runs):
-            found = judging.verdicts(self.study, self.plan, self.runs)
+            found = judging.verdicts(self.experiment, self.runs)
             return Tables(record_tables.hosts(runs), agreement(self.study, self.runs, found))
         away = next((r for r in runs if r.conditions.get("device", {}).get("array")), None)
         first = away or (runs[0] if runs else None)
@@ -294,27 +307,27 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
         Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
-    checked = study.check(notebook_parameters.given(given or {}, study.parameters.model_fields))
-    language.choose(checked.language)
+    names = notebook_parameters.given(given or {}, study.parameters.model_fields)
+    asked = Experiment.fresh(study, names)
+    language.choose(asked.parameters.language)
     shown = replay.of(given or {})
     _set_theme(is_page=shown is not None)
     here = shown.folder if shown else Path.cwd()
     if not (here / PLAN_FILE).exists():
-        found = opening.opened(study, checked)
-        return Book(study, found.plan, found.folder, opened=found)
-    plan = Plan.read(here)
-    if study.check(plan.parameters) != checked:
+        opened = opening.opened(asked)
+        return Book(opened.experiment, opened.folder, opened=opened)
+    recorded = Experiment.read(here, rules.with_papers(study, here))
+    if recorded.parameters != asked.parameters:
         raise InputError(
-            f"{here.name} was planned with {plan.parameters}, but the notebook's parameters "
-            f"are {checked.model_dump()}. Make them equal, or work in another folder."
+            f"{here.name} was planned with {recorded.plan.parameters}, but the notebook's "
+            f"parameters are {asked.plan.parameters}. Make them equal, or work in another folder."
         )
-    study = rules.with_papers(study, here)
     if shown or not (here / folders.MANIFEST_FILE).exists():
-        return Book(study, plan, here, replay=shown)
+        return Book(recorded, here, replay=shown)
     # A sealed report must stay as it is. Its own notebook shows what it showed, and no more: nbval
     # compares its outputs.
-    found = replace(opening.of_report(study, here, checked), says="")
-    return Book(study, found.plan, found.folder, opened=found)
+    opened = replace(opening.of_report(here, recorded, asked), says="")
+    return Book(opened.experiment, opened.folder, opened=opened)
 
 
 def _set_theme(*, is_page: bool) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.report import manifest, render, rendering_code
 from innolab.report.folders import MANIFEST_FILE
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.study import Study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -301,17 +303,9 @@ def made_variables() -> dict[str, str]:
 
 def planned(study: Study, builds: list[str], **parameters: Any) -> list[Trial]:
     """Return the trials of a plan without twins, on builds that need not exist."""
-    return study.planned(plan_of(study, builds, **parameters))
+    return Experiment.from_plan(plan_of(study, builds, **parameters), study).trials
 
 
 def plan_of(study: Study, builds: list[str], **parameters: Any) -> Plan:
     """Return a plan without twins, on builds that need not exist."""
-    checked = study.check(parameters)
-    return Plan(
-        study=study.name,
-        spec_sha256=study.spec_sha256(checked),
-        parameters=checked.model_dump(),
-        builds=builds,
-        unavailable={},
-        blocks=study.looks(checked),
-    )
+    return replace(Experiment.fresh(study, parameters).plan, builds=builds)

@@ -21,6 +21,7 @@ from innolab.base.provenance import own_facts
 from innolab.measure.block import Ability, Measured, Task
 from innolab.record import series_store
 from innolab.record.runs import store_variables
+from innolab.studies.experiment import Experiment
 
 Heed = Callable[[int, int], None]
 # Where tests say what a host does, a file a word.
@@ -68,7 +69,7 @@ def able_if_first(study: str, given: dict[str, Any], dask_worker: Any = None) ->
 def quick(task: Task, heed: Heed) -> Measured:
     """Return a block, a hundredth of a second a trial."""
     study = studies.find(task.plan.study)
-    trials = [one for one in study.planned(task.plan) if one.key in task.keys]
+    trials = [one for one in Experiment.from_plan(task.plan, study).trials if one.key in task.keys]
     with tempfile.TemporaryDirectory() as place:
         digest = store_variables(Path(place), made_variables())
         kept = (Path(place) / "variables" / f"{digest}.json").read_bytes()

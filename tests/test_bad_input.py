@@ -24,9 +24,10 @@ from innolab.base.provenance import own_facts
 from innolab.cli.arguments import parameters_of
 from innolab.hosts import inventory, machine, playbooks
 from innolab.record import journal, runlog
-from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.plan import PLAN_FILE
 from innolab.record.runlog import RunLog, SessionStart
 from innolab.report import folders, manifest
+from innolab.studies.experiment import Experiment
 
 REPORT = reference("multi-buffer-pool")
 STUDY = studies.find("multi-buffer-pool")
@@ -53,9 +54,7 @@ def test_a_damaged_plan_is_explained(folder: Path, damage: bytes) -> None:
     (folder / PLAN_FILE).write_bytes(damage)
 
     def read() -> None:
-        plan = Plan.read(folder)
-        STUDY.check(plan.parameters)
-        STUDY.plan_sha256(plan)
+        assert Experiment.read(folder, STUDY).plan_sha256
 
     _explained(read)
 

@@ -25,7 +25,8 @@ from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
 from innolab.report import display
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Trial
+from innolab.studies.study import Study
 
 _INF = math.inf
 VARIABLES: dict[str, dict[str, str]] = {"0123456789abcdef": {}}

@@ -12,7 +12,8 @@ from innolab.analysis import consistency, controls
 from innolab.analysis.verdicts import FailedControl
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.study import Study
 
 _METRICS = {"seconds": ("pass",)}
 Probes = Callable[[int], dict[str, float]]
@@ -175,7 +176,8 @@ def test_a_range_holds_the_probes_of_a_sound_machine_and_is_bounded() -> None:
 def _with_twins(study: Study, factor: Callable[[int], float]) -> RunSet:
     """Return runs of which the control's arm has a twin in each block, slower by a factor."""
     runs = _runs(study)
-    arm = vars(study.twin(study.check({}), "x"))
+    asked = Experiment.fresh(study, {})
+    arm = vars(asked.control(asked.arms_on("x")))
     twins = []
     for run in runs:
         if run.factors == arm:

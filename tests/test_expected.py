@@ -17,8 +17,9 @@ from innolab.measure.estimate import Earlier, Expected
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.report import manifest
+from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.parameters import ByEffort
-from innolab.studies.study import Study, Trial
+from innolab.studies.study import Study
 
 _SERVERS = ["x", "y"]
 # Of a log that takes two values in turn: 1 / sqrt(1 - 1/n) wider than half their distance.
@@ -37,7 +38,7 @@ def _seconds(trial: Trial) -> float:
 def _report(study: Study, blocks: int = 4, **parameters: object) -> Earlier:
     plan = plan_of(study, _SERVERS, replicates=blocks, **parameters)
     runs = []
-    for trial in study.planned(plan):
+    for trial in Experiment.from_plan(plan, study).trials:
         run = made_run(study, trial)
         for row in run.observations:
             if "seconds" in row:
@@ -49,7 +50,7 @@ def _report(study: Study, blocks: int = 4, **parameters: object) -> Earlier:
 
 
 def _expected(study: Study, plan: Plan, *earlier: Earlier) -> Expected:
-    return estimate.expected(study, plan, study.planned(plan), earlier)
+    return estimate.expected(Experiment.from_plan(plan, study), earlier)
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_one_block_and_no_report_are_said(study: Study, plan: Plan) -> None:
     nothing = _expected(study, plan)
     assert nothing.duration is None
     assert not any(row.factors for row in nothing.rows)
-    text = "\n".join(plan_text.summary(plan, study.planned(plan), nothing, {}))
+    text = "\n".join(plan_text.summary(Experiment.from_plan(plan, study), nothing, {}))
     assert "How long it takes is unknown" in text
     assert "no earlier report has its arms" in text
 
@@ -169,7 +170,7 @@ def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -
     assert found.duration.report == "made/2"
     assert _row(found).report == "made/1"
     plans = {"made/1": plan, "made/2": plan}
-    text = "\n".join(plan_text.summary(plan, study.planned(plan), found, plans))
+    text = "\n".join(plan_text.summary(Experiment.from_plan(plan, study), found, plans))
     assert re.search(r"F1-warm-8v1 +x +\d.* by made/1$", text, re.MULTILINE)
 
 
@@ -206,7 +207,7 @@ def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(na
     failed_s = sum(sum(stages.values()) for stages in failed)
     assert time_s["total"] <= 1.05 * (whole_s + time_s["rest"]) + failed_s
     # Arms stop where their claims are decided.
-    share = len(runs.runs) / len(study.planned(chosen))
+    share = len(runs.runs) / len(Experiment.from_plan(chosen, study).trials)
     assert share * whole_s < 1.2 * time_s["total"]
 
 

@@ -23,7 +23,7 @@ import pytest
 from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from distributed import LocalCluster, Status
 
-from innolab import __version__, studies
+from innolab import __version__
 from innolab.analysis import consistency
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
@@ -43,7 +43,8 @@ from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report.host_agreement import agreement
 from innolab.studies import judging, schedule
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.study import Study
 
 
 class Lines:
@@ -91,7 +92,7 @@ def plan(study: Study) -> Plan:
 
 
 def _tasks(study: Study, plan: Plan, blocks: int) -> list[Task]:
-    trials = study.planned(plan)
+    trials = Experiment.from_plan(plan, study).trials
     return [Task(plan, n, frozenset(t.key for t in trials if t.block == n)) for n in range(blocks)]
 
 
@@ -414,7 +415,9 @@ def test_hosts_of_one_machine_id_or_of_none_have_names_of_their_own(
 
 def test_arms_stop_between_waves_alone(study: Study) -> None:
     plan = replace(plan_of(study, ["x", "y"]), blocks=Blocks(3, 12), wave=4)
-    assert {trial.block for trial in schedule.due(study, plan, _runs(study, []))} == {0, 1, 2}
+    assert {
+        trial.block for trial in schedule.due(Experiment.from_plan(plan, study), _runs(study, []))
+    } == {0, 1, 2}
     whole = _arms_due(study, plan, before=3)
     assert set(whole) == set(range(7))
     assert len({frozenset(whole[n]) for n in range(3, 7)}) == 1
@@ -428,8 +431,12 @@ def test_arms_stop_between_waves_alone(study: Study) -> None:
 
 def _arms_due(study: Study, plan: Plan, before: int) -> dict[int, set[str]]:
     """Return the arms that are due by block, once those before one are measured."""
-    ran = [_leaping(study, trial) for trial in study.planned(plan) if trial.block < before]
-    due = schedule.due(study, plan, _runs(study, ran))
+    ran = [
+        _leaping(study, trial)
+        for trial in Experiment.from_plan(plan, study).trials
+        if trial.block < before
+    ]
+    due = schedule.due(Experiment.from_plan(plan, study), _runs(study, ran))
     return {n: {str(t.factors) for t in due if t.block == n} for n in {t.block for t in due}}
 
 
@@ -457,7 +464,7 @@ def test_a_plan_of_one_host_is_written_and_named_as_before(study: Study, tmp_pat
 
 
 def _block(study: Study, plan: Plan, block: int = 0) -> list[dict[str, Any]]:
-    trials = [trial for trial in study.planned(plan) if trial.block == block]
+    trials = [trial for trial in Experiment.from_plan(plan, study).trials if trial.block == block]
     return [made_run(study, trial).body() for trial in trials]
 
 
@@ -506,7 +513,13 @@ def test_what_arrived_before_a_crash_is_recorded_and_not_sealed_beside_the_recor
     runs = _block(study, chosen)
     for run in runs:
         run["conditions"]["variables"] = None
-    measure(study, tmp_path, Lines(), Clock(), crew=_Crew(Measured(0, "m", runs, {})))
+    measure(
+        Experiment.read(tmp_path),
+        tmp_path,
+        Lines(),
+        Clock(),
+        crew=_Crew(Measured(0, "m", runs, {})),
+    )
     log = tmp_path / runlog.FILE
     whole = log.read_text()
     # As if killed before two runs were recorded, and after all of them were.
@@ -514,7 +527,7 @@ def test_what_arrived_before_a_crash_is_recorded_and_not_sealed_beside_the_recor
         log.write_text(text)
         arrived_blocks.set_down(tmp_path, 0, runs, {})
         clock = Clock()
-        measure(study, tmp_path, Lines(), clock, crew=_Crew())
+        measure(Experiment.read(tmp_path), tmp_path, Lines(), clock, crew=_Crew())
         assert log.read_text() == whole
         assert not (tmp_path / "arrived").exists()
         spent_s = sum(sum(run["conditions"]["time_s"].values()) for run in runs)
@@ -580,10 +593,12 @@ def test_a_host_may_be_seconds_ahead_of_who_seals(study: Study, plan: Plan) -> N
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_why_no_host_has_an_estimate_is_the_reason(study: Study, plan: Plan, blocks: int) -> None:
-    trials = [trial for trial in study.planned(plan) if trial.block < 2 * blocks]
+    trials = [
+        trial for trial in Experiment.from_plan(plan, study).trials if trial.block < 2 * blocks
+    ]
     of = [_of(made_run(study, t), "a" if t.block < blocks else "b") for t in trials]
     runs = _runs(study, of)
-    first, *others = judging.verdicts(study, plan, runs)
+    first, *others = judging.verdicts(Experiment.from_plan(plan, study), runs)
     withheld = first.model_copy(update={"verdict": "withheld", "reason": "The disk changed."})
     verdicts = [withheld, *others]
     rows = agreement(study, runs, verdicts).frame.to_dict("records")
@@ -725,7 +740,7 @@ def test_a_coordinator_that_is_killed_resumes_and_measures_no_block_twice(
     runs, torn = RunLog(report / runlog.FILE).load()
     assert torn is None
     assert len({run.key for run in runs}) == len(runs)
-    due = schedule.due(study, plan, study.read(report))
+    due = schedule.due(Experiment.from_plan(plan, study), study.read(report))
     assert {run.key for run in runs} == {trial.key for trial in due}
     assert consistency.members(runs) == []
     assert not (report / "arrived").exists()
@@ -742,9 +757,8 @@ _coordinate(Path(sys.argv[1]), sys.argv[2])
 
 def _coordinate(report: Path, address: str) -> None:
     """Measure what a report lacks, on a fleet of made hosts."""
-    study = studies.find(Plan.read(report).study)
     with Fleet(address, Lines(), made_hosts.noted) as fleet:
-        measure(study, report, Lines(), Clock(), crew=fleet)
+        measure(Experiment.read(report), report, Lines(), Clock(), crew=fleet)
 
 
 @pytest.mark.alone

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from typer.testing import CliRunner
 
 from innolab import cli, studies
 from innolab.cli import documents, judged_document, meta_document
-from innolab.record.plan import Plan
 from innolab.sizing import size_document
+from innolab.studies.experiment import Experiment
 from innolab.verify import verify
 from innolab.verify.verify import Findings
 
@@ -72,11 +71,11 @@ def test_a_doctor_says_whether_the_host_is_ready() -> None:
 
 def test_a_plan_has_its_trials_and_times_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     # A plan that was made once: no server needs to be installed.
-    recorded = Plan.read(todays("multi-buffer-pool"))
-    chosen = replace(recorded, unavailable={"mysql-8.0": "it is not packaged"})
-    monkeypatch.setattr("innolab.measure.prepare.prepare", lambda *_: chosen)
+    recorded = Experiment.read(todays("multi-buffer-pool"))
+    ready = recorded.with_plan(unavailable={"mysql-8.0": "it is not packaged"})
+    monkeypatch.setattr("innolab.measure.prepare.prepare", lambda *_: ready)
     body = _document("plan", "multi-buffer-pool")
-    assert body["parameters"] == chosen.parameters
+    assert body["parameters"] == ready.plan.parameters
     assert body["blocks_first"] <= body["blocks_in_time"] <= body["blocks_last"]
     assert 0 < body["time"]["first_verdicts_s"] < body["time"]["most_s"]
     assert body["trials"][0]["position"] == 0

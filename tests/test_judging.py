@@ -11,6 +11,7 @@ from innolab.analysis.verdicts import Verdict
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.studies import judging
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 _LOOKS = Blocks(3, 8)
@@ -26,7 +27,9 @@ def plan(study: Study) -> Plan:
 def _verdict(study: Study, plan: Plan, blocks: int, large_s: Callable[[int], float]) -> Verdict:
     """Return the verdict on one claim after some blocks, the small pool taking about a second."""
     runs = []
-    for trial in (trial for trial in study.planned(plan) if trial.block < blocks):
+    for trial in (
+        trial for trial in Experiment.from_plan(plan, study).trials if trial.block < blocks
+    ):
         run = made_run(study, trial)
         for row in run.observations:
             if "seconds" in row:
@@ -34,7 +37,9 @@ def _verdict(study: Study, plan: Plan, blocks: int, large_s: Callable[[int], flo
                 is_large = trial.factors["pool"] == "2G"
                 row["seconds"] = large_s(trial.block) if is_large else noise
         runs.append(run)
-    found = judging.verdicts(study, plan, RunSet(runs, {"0123456789abcdef": {}}, study.within))
+    found = judging.verdicts(
+        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.within)
+    )
     [verdict] = [one for one in found if one.claim == _CLAIM]
     return verdict
 
@@ -79,7 +84,7 @@ def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
 ) -> None:
     """Of six blocks, up to two may be marked failed with their data removed."""
     runs = []
-    for trial in (trial for trial in study.planned(plan) if trial.block < 6):
+    for trial in (trial for trial in Experiment.from_plan(plan, study).trials if trial.block < 6):
         run = made_run(study, trial)
         for row in run.observations:
             if "seconds" in row:
@@ -87,7 +92,9 @@ def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
         if trial.factors["pool"] == "2G" and trial.block < failures:
             run = made_run(study, trial, status="failed", error="killed", observations=[])
         runs.append(run)
-    judged = judging.verdicts(study, plan, RunSet(runs, {"0123456789abcdef": {}}, study.within))
+    judged = judging.verdicts(
+        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.within)
+    )
     [found] = [one for one in judged if one.claim == _CLAIM]
     assert found.verdict == verdict
     assert ("3 of 6 runs of " in found.reason) == (verdict == "withheld")

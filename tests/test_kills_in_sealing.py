@@ -21,13 +21,12 @@ _SEAL = """
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from innolab import studies
 from innolab.base.clock import Clock
 from innolab.cli import measuring
-from innolab.record.plan import Plan, Silent
+from innolab.record.plan import Silent
+from innolab.studies.experiment import Experiment
 folder = Path(sys.argv[1])
-study = studies.find(Plan.read(folder).study)
-print(measuring.make_report(study, folder, Silent(), Clock()))
+print(measuring.make_report(Experiment.read(folder), folder, Silent(), Clock()))
 """
 
 

@@ -20,6 +20,7 @@ from innolab.base import language
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
 from innolab.report import display, figure_text, folders, render
+from innolab.studies.experiment import Experiment
 
 OTHERS = [name for name, font in language.FONTS.items() if font is not None]
 HANGUL = re.compile("[가-힣]")
@@ -67,16 +68,16 @@ def test_no_prose_of_a_notebook_hides_in_an_f_string() -> None:
 
 
 def test_a_language_is_asked_of_the_results_and_changes_no_digest() -> None:
-    english, korean = (STUDY.check({"language": name}) for name in ("en", "ko"))
-    assert STUDY.spec_sha256(english) == STUDY.spec_sha256(korean)
-    assert english.measured() == korean.measured()
+    english, korean = (Experiment.fresh(STUDY, {"language": name}) for name in ("en", "ko"))
+    assert english.spec_sha256 == korean.spec_sha256
+    assert english.parameters.measured() == korean.parameters.measured()
     plan = Plan.read(reference(STUDY.name))
     # As before there were languages.
     plan = replace(plan, parameters={**plan.parameters})
     plan.parameters.pop("language", None)
-    asked = replace(plan, parameters={**plan.parameters, "language": "ko"})
-    assert STUDY.plan_sha256(asked) == STUDY.plan_sha256(plan)
-    assert STUDY.spec_sha256(STUDY.check(plan.parameters)) == plan.spec_sha256
+    before = Experiment.from_plan(plan, STUDY)
+    assert before.plan_sha256 == before.asking({"language": "ko"}).plan_sha256
+    assert before.spec_sha256 == plan.spec_sha256
 
 
 def test_an_unknown_language_is_refused_with_those_that_are_known(innolab: Innolab) -> None:

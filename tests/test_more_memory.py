@@ -10,8 +10,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -26,6 +24,7 @@ from innolab.measure import prepare
 from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
 from innolab.storage import emulated, fio, profiles
+from innolab.studies.experiment import Experiment
 from innolab.studies.more_memory.study import TIMED
 from innolab.studies.study import Arm
 
@@ -327,7 +326,6 @@ def test_a_disk_that_cannot_be_made_is_explained_in_words(folder: Path) -> None:
 
 def test_devices_that_need_root_are_left_out_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulated, "why_impossible", lambda: "no root")
-    study: Any = SimpleNamespace(devices=STUDY.devices, arrays=STUDY.arrays)
-    parameters, missing = prepare._usable_devices(study, STUDY.check({}))
-    assert parameters.model_dump()["devices"] == ["host"]
+    ready, missing = prepare._with_usable_devices(Experiment.fresh(STUDY, {}))
+    assert ready.parameters.devices == ["host"]
     assert set(missing.values()) == {"no root"}

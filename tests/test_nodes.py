@@ -57,7 +57,6 @@ with nodes.connected(sys.argv[1]) as hosts:
 # One arm of a study whose servers are spread, measured; prints what its run recorded.
 _ONE_ARM = """
 import json, sys, tempfile
-from dataclasses import replace
 from pathlib import Path
 from innolab import studies
 from innolab.base.clock import Clock
@@ -65,17 +64,18 @@ from innolab.hosts import machine
 from innolab.record.plan import Silent
 from innolab.measure import prepare
 from innolab.measure.session import opened
+from innolab.studies.experiment import Experiment
 study = studies.find("replication")
-asked = study.check({"scale": "smoke", "effort": "quick", "builds": ["mysql-9.7"],
+asked = Experiment.fresh(study, {"scale": "smoke", "effort": "quick", "builds": ["mysql-9.7"],
                      "devices": ["host"], "nodes": sys.argv[1]})
 with machine.measuring_alone(), tempfile.TemporaryDirectory() as place:
-    chosen = replace(prepare.prepare(study, asked), twins=[])
-    [arm] = [vars(one) for one in study.arms_of(chosen, "mysql-9.7") if one.commit == "semi-sync"]
-    chosen = replace(chosen, arms=[arm])
-    with opened(study, asked, chosen, Path(place), Silent(), Clock()) as session:
+    ready = prepare.prepare(asked).with_plan(twins=[])
+    [arm] = [vars(one) for one in ready.arms if one.commit == "semi-sync"]
+    ready = ready.with_plan(arms=[arm])
+    with opened(ready, Path(place), Silent(), Clock()) as session:
         session.prepare_datasets()
         session.prepare_devices()
-        run = session.run(study.planned(chosen)[0])
+        run = session.run(ready.trials[0])
 print(json.dumps({"status": run.status, "error": run.error, "on_host": run.conditions["on_host"],
                   "metrics": {k: v for row in run.observations for k, v in row.items()}}))
 """

@@ -10,7 +10,7 @@ import nbformat
 import pandas as pd
 import papermill
 import pytest
-from conftest import ROOT, of_defaults, plan_of, reference
+from conftest import ROOT, of_defaults, reference
 from papermill.exceptions import PapermillExecutionError
 
 from innolab import notebook, studies
@@ -18,6 +18,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.measure import opening
 from innolab.record.plan import Plan
 from innolab.report import folders
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 _NAME = "multi-buffer-pool"
@@ -52,8 +53,8 @@ def _edited(folder: Path, **parameters: Any) -> None:
 def _planned(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every host be able to measure, without looking what it has."""
 
-    def prepare(study: Study, parameters: Any) -> Plan:
-        return plan_of(study, **parameters.model_dump())
+    def prepare(asked: Experiment) -> Experiment:
+        return asked
 
     for module in (opening, notebook):
         monkeypatch.setattr(module, "prepare", prepare)
@@ -120,11 +121,11 @@ def test_a_report_that_fits_is_taken_before_a_newer_one_that_does_not(
 
 
 def test_devices_that_the_host_of_a_report_could_not_have_are_no_difference(study: Study) -> None:
-    asked = study.check({})
-    plan = plan_of(study, _BUILDS, devices=["host"])
-    assert list(opening.differing(study, plan, asked)) == ["devices"]
-    plan.missing_devices["s3-disk"] = "not root"
-    assert opening.differing(study, plan, asked) == {}
+    asked = Experiment.fresh(study, {})
+    recorded = Experiment.fresh(study, {"devices": ["host"]})
+    assert list(opening.differing(recorded, asked)) == ["devices"]
+    recorded = recorded.with_plan(missing_devices={"s3-disk": "not root"})
+    assert opening.differing(recorded, asked) == {}
 
 
 def test_what_only_asks_of_the_results_is_as_the_notebook_has_it(
@@ -171,7 +172,7 @@ def test_a_study_without_a_report_says_so(
 def test_a_host_that_cannot_measure_says_both(
     reports: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prepare(*_: Any) -> Plan:
+    def prepare(*_: Any) -> Experiment:
         raise InputError("None of the builds asked for is available on this host.")
 
     monkeypatch.setattr(opening, "prepare", prepare)
@@ -211,7 +212,7 @@ def test_measuring_begins_a_report_of_the_notebooks_parameters(
     reports(v2026_01_01_1=reference(_NAME))
     measured: list[Path] = []
 
-    def measure(study: Study, folder: Path, *_: Any, **__: Any) -> Any:
+    def measure(_: Experiment, folder: Path, *__: Any, **___: Any) -> Any:
         measured.append(folder)
         return study.read(folder)
 

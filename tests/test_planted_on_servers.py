@@ -34,7 +34,8 @@ from innolab.mysql.server import Server
 from innolab.record.plan import Silent
 from innolab.record.run import Run
 from innolab.studies import judging, trial_order
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.study import Study
 
 pytestmark = [
     pytest.mark.alone,
@@ -64,14 +65,13 @@ class _Bench:
 @contextlib.contextmanager
 def _bench(name: str, report: Path, **parameters: Any) -> Iterator[_Bench]:
     study = studies.find(name)
-    asked = study.check({"scale": "smoke", **parameters})
     with machine.measuring_alone():
-        chosen = prepare.prepare(study, asked)
-        session = Session(study, asked, chosen, report, Silent(), Clock())
+        ready = prepare.prepare(Experiment.fresh(study, {"scale": "smoke", **parameters}))
+        session = Session(ready, report, Silent(), Clock())
         try:
             session.prepare_datasets()
             session.prepare_devices()
-            yield _Bench(session, study.planned(chosen))
+            yield _Bench(session, ready.trials)
         finally:
             session.close()
 
@@ -232,23 +232,24 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
     monkeypatch.setattr(trial_order, "orders", lambda arms, *_: itertools.repeat(arms))
     study: Study = studies.find("more-memory")
     blocks, cpus = 6, 0.7 * (os.cpu_count() or 1)
-    asked = study.check(
+    asked = Experiment.fresh(
+        study,
         {"scale": "smoke", "builds": [_OLD], "replicates": blocks,
          "devices": ["raid10-8x15k", "fusionio-320"]}
     )  # fmt: skip
     with machine.measuring_alone(), _quota() as allow:
-        chosen = prepare.prepare(study, asked)
-        chosen.write(folder)
+        ready = prepare.prepare(asked)
+        ready.plan.write(folder)
         allow(cpus)
 
         def slow_down(done: int, _is_whole: bool) -> None:
             allow(cpus * 0.95**done)
 
-        runs = measure.measure(study, folder, Silent(), Clock(), slow_down)
+        runs = measure.measure(ready, folder, Silent(), Clock(), slow_down)
     failed = " ".join(one.says for one in controls.controls(runs, study.compared).failed)
     assert "the machine drifted: cpus_ops_per_s changed by -" in failed
     assert f"the arms ran in the same order in each of {blocks} blocks" in failed
-    judged = [v for v in judging.verdicts(study, chosen, runs) if v.estimate is not None]
+    judged = [v for v in judging.verdicts(ready, runs) if v.estimate is not None]
     assert judged
     assert {v.verdict for v in judged} <= {"withheld", "inconclusive"}
     assert "withheld" in {v.verdict for v in judged}

@@ -25,6 +25,7 @@ from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
 from innolab.report import folders, index, manifest
+from innolab.studies.experiment import Experiment
 
 _STUDY, _SERVER, _CLAIM = "multi-buffer-pool", "mysql-9.7", "F2-warm-8v128M"
 # What an arm of the claim takes longer on each host, as a logarithm.
@@ -274,7 +275,7 @@ def test_efforts_may_differ(two: tuple[Path, Path]) -> None:
 
     def smoke(body: Body) -> None:
         body["parameters"]["effort"] = "smoke"
-        body["spec_sha256"] = study.spec_sha256(study.check(body["parameters"]))
+        body["spec_sha256"] = Experiment.fresh(study, body["parameters"]).spec_sha256
 
     for file in ("plan.json", "manifest.json"):
         _change(two[1], file, smoke)
@@ -299,7 +300,7 @@ def test_what_measured_other_things_is_refused(
 
     def other(body: Body) -> None:
         body["parameters"][name] = value
-        body["spec_sha256"] = study.spec_sha256(study.check(body["parameters"]))
+        body["spec_sha256"] = Experiment.fresh(study, body["parameters"]).spec_sha256
 
     _change(two[1], "plan.json", other)
     said = _refused(*two)

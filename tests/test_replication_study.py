@@ -32,10 +32,11 @@ from innolab.mysql.topology import star
 from innolab.record.plan import Silent
 from innolab.record.runs import RunSet
 from innolab.storage import emulated
+from innolab.studies import judging
+from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.replication import failover, replicated_windows
 from innolab.studies.replication.scaling import fitted
 from innolab.studies.replication.study import cases
-from innolab.studies.study import Trial
 
 STUDY = studies.find("replication")
 _NEEDS = network.why_impossible() or emulated.why_impossible()
@@ -48,10 +49,11 @@ _OWN = ("effective settings", "error log", "witness as told", "load without erro
 
 @pytest.mark.parametrize("effort", ["smoke", "quick", "reference"])
 def test_every_case_is_an_arm_and_none_is_there_twice(effort: str) -> None:
-    parameters = STUDY.check({"effort": effort})
-    arms = [tuple(vars(arm).values()) for arm in STUDY.arms(parameters, "any")]
-    assert len(set(arms)) == len(arms) == len(cases(effort, tuple(parameters.devices)))
-    assert STUDY.twin(parameters, "any").system == "spread"
+    asked = Experiment.fresh(STUDY, {"effort": effort})
+    arms = asked.arms_on("any")
+    levels = [tuple(vars(arm).values()) for arm in arms]
+    assert len(set(levels)) == len(levels) == len(cases(effort, tuple(asked.parameters.devices)))
+    assert asked.control(arms).system == "spread"
 
 
 def test_a_source_alone_has_all_work_and_replicas_share_the_reads() -> None:
@@ -84,10 +86,11 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
 def test_what_a_build_lacks_is_left_out_and_its_verdicts_say_why() -> None:
     whole = plan_of(STUDY, ["x"], effort="reference")
     chosen = replace(whole, lacking={"x": {"commit": {"semi-sync": "x has none of it"}}})
-    assert {t.factors["commit"] for t in STUDY.planned(whole)} - {
-        t.factors["commit"] for t in STUDY.planned(chosen)
+    restricted = Experiment.from_plan(chosen, STUDY)
+    assert {t.factors["commit"] for t in Experiment.from_plan(whole, STUDY).trials} - {
+        t.factors["commit"] for t in restricted.trials
     } == {"semi-sync"}
-    found = {one.claim: one for one in STUDY.look(chosen, RunSet([], {}, STUDY.within))}
+    found = {one.claim: one for one in judging.verdicts(restricted, RunSet([], {}, STUDY.within))}
     assert found["H12-none-kill"].reason == "x has none of it"
     assert "no run of the arms" in found["E3"].reason
     # Plans were registered by their digests before there was such a thing.
@@ -209,17 +212,18 @@ def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Inno
 def test_arms_of_the_reference_alone_are_measured_and_valid(
     levels: dict[str, str], tmp_path: Path
 ) -> None:
-    asked = STUDY.check({"scale": "smoke", "effort": "reference", "builds": ["mysql-5.6.24"]})
+    asked = Experiment.fresh(
+        STUDY, {"scale": "smoke", "effort": "reference", "builds": ["mysql-5.6.24"]}
+    )
     with machine.measuring_alone():
-        chosen = replace(prepare.prepare(STUDY, asked), twins=[])
-        [arm] = [vars(one) for one in STUDY.arms_of(chosen, "mysql-5.6.24")
-                 if levels.items() <= vars(one).items()]  # fmt: skip
-        chosen = replace(chosen, arms=[arm])
-        session = Session(STUDY, asked, chosen, tmp_path, Silent(), Clock())
+        ready = prepare.prepare(asked).with_plan(twins=[])
+        [arm] = [vars(one) for one in ready.arms if levels.items() <= vars(one).items()]
+        ready = ready.with_plan(arms=[arm])
+        session = Session(ready, tmp_path, Silent(), Clock())
         try:
             session.prepare_datasets()
             session.prepare_devices()
-            run = session.run(STUDY.planned(chosen)[0])
+            run = session.run(ready.trials[0])
         finally:
             session.close()
     assert run.status == "complete", run.error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BIN, ROOT, Innolab, made_run, made_variables, plan_of
+from conftest import BIN, ROOT, Innolab, made_run, made_variables, plan_of, planned
 
 from innolab import studies
 from innolab.analysis.claims import Claim
@@ -32,6 +32,7 @@ from innolab.record.runs import RunSet
 from innolab.report import display, manifest
 from innolab.storage import emulated
 from innolab.studies import judging, schedule
+from innolab.studies.experiment import Experiment
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study
 from innolab.verify import reproductions
@@ -76,9 +77,9 @@ def _earlier(folder: Path) -> Earlier:
 
 def _claims(reference: Earlier) -> list[Claim]:
     """Return the claims whose arms a reference has."""
-    study = studies.find(reference.plan.study)
-    arms = [vars(a) for b in reference.plan.builds for a in study.arms_of(reference.plan, b)]
-    return [claim for claim in study.claims() if claim.measure and claim.arms_among(arms)]
+    whole = Experiment.from_plan(reference.plan)
+    arms = [vars(arm) for arm in whole.arms]
+    return [claim for claim in whole.study.claims() if claim.measure and claim.arms_among(arms)]
 
 
 @pytest.fixture
@@ -93,19 +94,19 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("folder", _REPORTS, ids=_IDS)
 def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> None:
     reference = _earlier(folder)
-    study = studies.find(reference.plan.study)
+    whole = Experiment.from_plan(reference.plan)
     claims = _claims(reference)
     assert claims
-    within = set(study.within)
-    whole = len(study.planned(reference.plan))
+    within = set(whole.study.within)
     for claim in claims:
-        chosen = planning.only(study, reference.plan, claim)
+        restricted = planning.only(whole, claim)
+        chosen = restricted.plan
         sides = [{k: v for k, v in side.items() if k not in within} for side in claim.sides]
         for build in reference.plan.builds:
-            arms = [vars(arm) for arm in study.arms_of(chosen, build)]
+            arms = [vars(arm) for arm in restricted.arms_on(build)]
             fitting = [
                 arm
-                for arm in map(vars, study.arms_of(reference.plan, build))
+                for arm in map(vars, whole.arms_on(build))
                 if any(side.items() <= arm.items() for side in sides)
             ]
             every_side = all(any(side.items() <= a.items() for a in fitting) for side in sides)
@@ -114,8 +115,8 @@ def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> 
             twins = [twin for twin in chosen.twins if twin["server"] == build]
             assert len(twins) == bool(arms)
             assert all(twin in arms for twin in twins)
-        trials = study.planned(chosen)
-        assert len(trials) < whole
+        trials = restricted.trials
+        assert len(trials) < len(whole.trials)
         assert {trial_key(0, t.factors) for t in trials} == {
             trial_key(0, arm) for arm in chosen.arms
         }
@@ -124,19 +125,20 @@ def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> 
 @pytest.mark.parametrize("folder", _REPORTS, ids=_IDS)
 def test_a_restricted_plan_has_a_digest_of_its_own_and_a_whole_one_keeps_its(folder: Path) -> None:
     reference = _earlier(folder)
-    study = studies.find(reference.plan.study)
-    chosen = [planning.only(study, reference.plan, claim) for claim in _claims(reference)]
-    digests = {study.plan_sha256(plan) for plan in [reference.plan, *chosen]}
+    whole = Experiment.from_plan(reference.plan)
+    chosen = [planning.only(whole, claim) for claim in _claims(reference)]
+    digests = {experiment.plan_sha256 for experiment in [whole, *chosen]}
     assert len(digests) == 1 + len(chosen)
-    entries, _ = RunLog(folder / "runs.jsonl", study.upgrade).entries()
+    entries, _ = RunLog(folder / "runs.jsonl", whole.study.upgrade).entries()
     sessions = [e.content for e in entries if isinstance(e.content, SessionStart)]
     if sessions:  # Runs of schema 1 have none.
-        assert {s.plan_sha256 for s in sessions} == {study.plan_sha256(reference.plan)}
+        assert {s.plan_sha256 for s in sessions} == {whole.plan_sha256}
 
 
 def test_a_restricted_plan_is_written_and_read(study: Study, tmp_path: Path) -> None:
     [claim] = [one for one in study.claims() if one.id == "F1-warm-8v1"]
-    chosen = planning.only(study, plan_of(study, ["x", "y"]), claim)
+    whole = Experiment.from_plan(plan_of(study, ["x", "y"]), study)
+    chosen = planning.only(whole, claim).plan
     chosen.write(tmp_path)
     assert Plan.read(tmp_path) == chosen
     assert chosen.claims == ["F1-warm-8v1"]
@@ -145,10 +147,11 @@ def test_a_restricted_plan_is_written_and_read(study: Study, tmp_path: Path) -> 
     }  # fmt: skip
 
 
-def _runs(study: Study, chosen: Plan, blocks: int, **seconds: float) -> RunSet:
+def _runs(experiment: Experiment, blocks: int, **seconds: float) -> RunSet:
     """Return runs of a plan in which arms of eight instances take so many seconds, others 2."""
+    study = experiment.study
     made = []
-    for trial in study.planned(chosen):
+    for trial in experiment.trials:
         if trial.block < blocks:
             run = made_run(study, trial, twin=trial.twin)
             for row in run.observations:
@@ -160,18 +163,18 @@ def _runs(study: Study, chosen: Plan, blocks: int, **seconds: float) -> RunSet:
 
 def test_only_its_own_claim_is_judged_and_keeps_its_arms(study: Study) -> None:
     [claim] = [one for one in study.claims() if one.id == "F1-warm-8v1"]
-    whole = replace(plan_of(study, ["x", "y"]), blocks=Blocks(3, 9))
-    chosen = planning.only(study, whole, claim)
-    runs = _runs(study, chosen, 3, x=1.0, y=4.0)
-    found = judging.verdicts(study, chosen, runs)
+    whole = Experiment.from_plan(replace(plan_of(study, ["x", "y"]), blocks=Blocks(3, 9)), study)
+    restricted = planning.only(whole, claim)
+    runs = _runs(restricted, 3, x=1.0, y=4.0)
+    found = judging.verdicts(restricted, runs)
     assert [(v.claim, v.server, v.verdict) for v in found] == [
         ("F1-warm-8v1", "x", "reproduced"),
         ("F1-warm-8v1", "y", "contradicted"),
     ]
     # Others share its arms and are open; nothing is left to do for this one.
-    due = schedule.due(study, chosen, runs)
+    due = schedule.due(restricted, runs)
     assert {trial.block for trial in due} == {0, 1, 2}
-    others = judging.verdicts(study, replace(chosen, claims=[]), runs)
+    others = judging.verdicts(restricted.with_plan(claims=[]), runs)
     assert len(others) > 2
 
 
@@ -179,17 +182,15 @@ def test_a_plan_for_a_claim_refuses_a_device_that_is_not_possible(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(emulated, "why_impossible", lambda: "no root here")
-    parameters = study.check({"devices": ["host", "s3-disk"]})
-    plan = plan_of(study, ["x"], devices=["host", "s3-disk"])
+    whole = Experiment.fresh(study, {"builds": ["x"], "devices": ["host", "s3-disk"]})
     claims = {claim.id: claim for claim in study.claims()}
     for name, possible in (("F1-disk-8v1-host", True), ("F1-disk-8v1-emulated", False)):
-        chosen = planning.only(study, plan, claims[name])
-        arms = study.arms_of(chosen, "x")
+        restricted = planning.only(whole, claims[name])
         if possible:
-            planning._require_devices(study, parameters, arms)
+            planning._require_devices(restricted)
             continue
         with pytest.raises(InputError, match="s3-disk cannot be emulated here: no root here"):
-            planning._require_devices(study, parameters, arms)
+            planning._require_devices(restricted)
 
 
 # Which claim, and which reference.
@@ -230,18 +231,15 @@ def test_a_strange_claim_is_refused_in_one_paragraph(given: str) -> None:
 
 
 def test_a_reference_without_the_arms_is_refused(study: Study) -> None:
-    plan = plan_of(study, ["x"], devices=["host"])
-    runs = RunSet([made_run(study, study.planned(plan)[0])], {}, study.within)
-    reference = Earlier("multi-buffer-pool/1", plan, runs, {})
+    reference = Experiment.fresh(study, {"builds": ["x"], "devices": ["host"]})
+    name = "multi-buffer-pool/1"
     claims = {claim.id: claim for claim in study.claims()}
     with pytest.raises(InputError, match="Name another report of multi-buffer-pool with --report"):
-        reproduction.servers_of(study, claims["F1-disk-8v1-emulated"], reference)
-    assert reproduction.servers_of(study, claims["F1-warm-8v1"], reference) == ["x"]
-    lost = replace(plan, missing_devices={"s3-disk": "it needs root"})
+        reproduction.servers_of(reference, claims["F1-disk-8v1-emulated"], name)
+    assert reproduction.servers_of(reference, claims["F1-warm-8v1"], name) == ["x"]
+    lost = reference.with_plan(missing_devices={"s3-disk": "it needs root"})
     with pytest.raises(InputError, match=r"did not measure .*: it needs root"):
-        reproduction.servers_of(
-            study, claims["F1-disk-8v1-emulated"], reference._replace(plan=lost)
-        )
+        reproduction.servers_of(lost, claims["F1-disk-8v1-emulated"], name)
 
 
 def _verdict(outcome: str, **changes: Any) -> Verdict:
@@ -287,7 +285,7 @@ def test_the_time_of_each_claim_is_that_of_its_arms_in_the_record(
     change_s = resources.TrialTimes(study, reference.runs.runs, "").change_s
     ratios = []
     for claim in _claims(reference):
-        chosen = planning.only(study, reference.plan, claim)
+        chosen = planning.only(Experiment.from_plan(reference.plan, study), claim).plan
         of = [r for r in reference.runs.runs if r.factors in chosen.arms and not r.twin]
         of = [run for run in of if run.status == "complete"]
         blocks = min(sum(run.factors == arm for run in of) for arm in chosen.arms)
@@ -295,7 +293,7 @@ def test_the_time_of_each_claim_is_that_of_its_arms_in_the_record(
         if not blocks or len(of) != blocks * len(chosen.arms):
             continue  # A run of an arm failed, which has no time of its own.
         chosen = replace(chosen, twins=[], blocks=Blocks(blocks, blocks))
-        found = resources.estimate(study, chosen, reference, {})
+        found = resources.estimate(Experiment.from_plan(chosen, study), reference, {})
         assert found.expected_s == found.least_s == found.most_s < whole_s
         assert found.memory.bytes > 0
         # An older innolab did not record what its runs took, and fio alone has no server.
@@ -321,7 +319,7 @@ def test_making_arrays_counts_once_a_block() -> None:
     pace = resources.TrialTimes(study, runs, "")
     assert pace.change_s > 10
     whole = replace(reference.plan, blocks=reproduction.blocks_of(reference))
-    block = [trial for trial in study.planned(whole) if trial.block == 0]
+    block = [trial for trial in Experiment.from_plan(whole, study).trials if trial.block == 0]
     assert whole.blocks
     # What came before the first array is not on the record.
     took_s = resources._between(runs[0].started_at, runs[-1].ended_at) + pace.change_s
@@ -333,10 +331,10 @@ def test_one_report_foretells_another_within_a_quarter(prepared: None) -> None:
     one, other = [_earlier(f) for f in _REPORTS if f.parent.name == "access-paths"]
     study = studies.find("access-paths")
     for claim in _claims(one):
-        chosen = planning.only(study, one.plan, claim)
+        chosen = planning.only(Experiment.from_plan(one.plan, study), claim).plan
         arms = [arm for arm in chosen.arms if any(r.factors == arm for r in other.runs.runs)]
         chosen = replace(chosen, arms=arms, twins=[], blocks=Blocks(1, 1))
-        found = resources.estimate(study, chosen, one, {})
+        found = resources.estimate(Experiment.from_plan(chosen, study), one, {})
         took = sum(
             statistics.fmean(
                 _wall_s(r) for r in other.runs.runs if r.factors == arm and r.status == "complete"
@@ -350,7 +348,7 @@ def _made_reference(study: Study, **conditions: Any) -> Earlier:
     """Return a reference whose trials took 10 s, on two devices, with a second in between."""
     plan = replace(plan_of(study, ["x", "y"], devices=["host", "s3-disk"]), blocks=Blocks(3, 6))
     runs = []
-    for trial in study.planned(plan):
+    for trial in Experiment.from_plan(plan, study).trials:
         began = 1_770_000_000 + 11 * trial.position
         moments = (
             time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(began + s)) for s in (0, 10)
@@ -366,8 +364,8 @@ def _made_reference(study: Study, **conditions: Any) -> Earlier:
 
 def _estimate(study: Study, name: str, reference: Earlier, **judged: Verdict) -> Any:
     [claim] = [one for one in study.claims() if one.id == name]
-    chosen = planning.only(study, reference.plan, claim)
-    return resources.estimate(study, chosen, reference, judged)
+    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim)
+    return resources.estimate(chosen, reference, judged)
 
 
 def test_devices_of_other_arms_are_not_counted(study: Study, prepared: None) -> None:
@@ -408,10 +406,8 @@ def test_what_waits_for_processors_counts_by_their_speed(
     assert resources.speed(reference) == 2
     assert resources.speed(_made_reference(study, probe={"cpu_ops_per_s": 9.0})) == 1, "of a shell"
     [claim] = [one for one in study.claims() if one.id == "F1-disk-8v1-host"]
-    chosen = planning.only(study, reference.plan, claim)
-    same, twice = (
-        resources.estimate(study, chosen, reference, {}, faster) for faster in (1.0, 2.0)
-    )
+    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim)
+    same, twice = (resources.estimate(chosen, reference, {}, faster) for faster in (1.0, 2.0))
     trials = 6 * 3 * 2
     # Half of four seconds: passes and probes take what they took.
     assert same.expected_s - twice.expected_s == pytest.approx(trials * 2.0)
@@ -425,17 +421,18 @@ def test_data_that_are_not_here_are_counted_or_said(
     monkeypatch.setattr(resources.builds, "find", lambda *_: found)
     monkeypatch.setattr(machine, "cache_folder", lambda: tmp_path)
     [claim] = [one for one in study.claims() if one.id == "F1-warm-8v1"]
-    chosen = planning.only(study, reference.plan, claim)
-    one = replace(chosen, parameters={**chosen.parameters, "builds": ["x"]})
+    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim).plan
+    one = Experiment.from_plan(
+        replace(chosen, parameters={**chosen.parameters, "builds": ["x"]}), study
+    )
     # Both builds took 40 s together.
-    assert resources._datasets(study, one, reference) == (["x"], 20.0)
+    assert resources._datasets(one, reference) == (["x"], 20.0)
     ready = reference._replace(time_s={**reference.time_s, "dataset": 0.0})
-    assert resources._datasets(study, one, ready) == (["x"], None)
-    parameters = study.check(one.parameters)
-    record = study.dataset(parameters).folder(tmp_path, found) / "dataset.json"
+    assert resources._datasets(one, ready) == (["x"], None)
+    record = study.dataset(one.parameters).folder(tmp_path, found) / "dataset.json"
     record.parent.mkdir(parents=True)
     record.write_text("{}")
-    assert resources._datasets(study, one, ready)[0] == []
+    assert resources._datasets(one, ready)[0] == []
 
 
 def test_memory_and_disk_are_measured_where_the_record_has_them(
@@ -455,7 +452,7 @@ def test_memory_and_disk_are_measured_where_the_record_has_them(
 
 
 def test_an_image_counts_where_it_lies(study: Study) -> None:
-    [trial, *_] = study.planned(plan_of(study, ["x"]))
+    [trial, *_] = planned(study, ["x"])
     run = made_run(study, trial)
     parts = {"dataset": 1000, "shared": 900, "own": 70, "image": 4000}
     run.conditions.update({"peak_memory_bytes": 50, "disk_bytes": parts})
@@ -603,12 +600,13 @@ from innolab.report import folders, manifest, render, sealing
 from innolab.measure.measure import measure
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
+from innolab.studies.experiment import Experiment
 
 study, clock = studies.find("scan-or-range"), Clock()
-plan = prepare(study, study.check({"scale": "smoke", "builds": ["mysql-9.7"]}))
+ready = prepare(Experiment.fresh(study, {"scale": "smoke", "builds": ["mysql-9.7"]}))
 with machine.measuring_alone(), Shown() as progress:
-    folder = folders.begin(plan)
-    runs = measure(study, folder, progress, clock)
+    folder = folders.begin(ready.plan)
+    runs = measure(ready, folder, progress, clock)
 with sealing.apart(folders.version_of(folder), folder) as made:
     render.render(study, made)
     manifest.write(study, made, runs.runs, clock.account())

@@ -9,7 +9,8 @@ from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
 from innolab.studies import schedule
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.study import Study
 
 _SERVERS = ["x", "y"]
 
@@ -17,10 +18,9 @@ _SERVERS = ["x", "y"]
 @pytest.fixture
 def plan(study: Study) -> Plan:
     """Return a plan that is judged after two to six blocks."""
-    chosen = plan_of(study, _SERVERS)
-    parameters = study.check(chosen.parameters)
-    twins = [vars(study.twin(parameters, build)) for build in _SERVERS]
-    return replace(chosen, blocks=Blocks(2, 6), twins=twins)
+    whole = Experiment.from_plan(plan_of(study, _SERVERS), study)
+    twins = [vars(whole.control(whole.arms_on(build))) for build in _SERVERS]
+    return replace(whole.plan, blocks=Blocks(2, 6), twins=twins)
 
 
 def _ran(study: Study, trial: Trial, seconds: float) -> Run:
@@ -36,7 +36,11 @@ def _measured(study: Study, plan: Plan, most: int = 100) -> RunSet:
     runs = RunSet([], {}, study.within)
     while True:
         recorded = {run.key for run in runs.runs}
-        missing = [t for t in schedule.due(study, plan, runs) if t.key not in recorded]
+        missing = [
+            t
+            for t in schedule.due(Experiment.from_plan(plan, study), runs)
+            if t.key not in recorded
+        ]
         if not missing or missing[0].block >= most:
             return runs
         made = [_ran(study, trial, _seconds(trial)) for trial in missing]
@@ -65,11 +69,11 @@ def test_a_server_whose_claims_are_decided_stops_and_the_other_goes_on(
 
 def test_what_is_due_follows_from_the_runs_alone(study: Study, plan: Plan) -> None:
     runs = _measured(study, plan)
-    due = schedule.due(study, plan, runs)
+    due = schedule.due(Experiment.from_plan(plan, study), runs)
     assert [trial.key for trial in due] == [run.key for run in runs.runs]
     # Killed within a block: the rest of that block is due, and no later one.
     cut = RunSet(runs.runs[:28], {}, study.within)
-    assert {t.block for t in schedule.due(study, plan, cut)} == {0, 1}
+    assert {t.block for t in schedule.due(Experiment.from_plan(plan, study), cut)} == {0, 1}
 
 
 def test_a_time_budget_ends_before_the_block_that_would_exceed_it(study: Study, plan: Plan) -> None:
@@ -82,8 +86,8 @@ def test_a_time_budget_ends_before_the_block_that_would_exceed_it(study: Study, 
 
 def test_a_plan_of_an_older_innolab_has_all_its_trials(study: Study, plan: Plan) -> None:
     old = replace(plan, blocks=None, twins=[])
-    assert len(schedule.due(study, old, RunSet([], {}, study.within))) == 22
-    assert len(study.planned(old)) == 5 * 22
+    assert len(schedule.due(Experiment.from_plan(old, study), RunSet([], {}, study.within))) == 22
+    assert len(Experiment.from_plan(old, study).trials) == 5 * 22
 
 
 def test_every_claim_of_the_study_has_arms_that_can_go_on(study: Study) -> None:
@@ -99,20 +103,21 @@ def test_claims_that_changed_since_do_not_make_a_report_incomplete(
 ) -> None:
     runs = _measured(study, plan)
     stopped = RunSet([run for run in runs.runs if run.block < 3], {}, study.within)
-    assert schedule.due(study, plan, stopped) != schedule.due(study, plan, stopped, {"0" * 64})
-    due = schedule.due(study, plan, stopped, {"0" * 64})
+    experiment = Experiment.from_plan(plan, study)
+    due = schedule.due(experiment, stopped, {"0" * 64})
+    assert schedule.due(experiment, stopped) != due
     assert {trial.key for trial in due} == {run.key for run in stopped.runs}
     # All trials before the first look are due, whatever was claimed.
     few = RunSet(stopped.runs[:5], {}, study.within)
-    first = [trial for trial in study.planned(plan) if trial.block < 2]
-    assert schedule.due(study, plan, few, {"0" * 64}) == first
+    first = [trial for trial in Experiment.from_plan(plan, study).trials if trial.block < 2]
+    assert schedule.due(Experiment.from_plan(plan, study), few, {"0" * 64}) == first
 
 
 def test_runs_that_are_missing_are_counted_by_arm_and_one_that_failed_is_not_missing(
     study: Study, plan: Plan
 ) -> None:
     runs = _measured(study, plan, most=2)
-    due = schedule.due(study, plan, runs)
+    due = schedule.due(Experiment.from_plan(plan, study), runs)
     arm = due[0].factors
     failed = RunSet(
         [

@@ -2,14 +2,14 @@
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from conftest import plan_of, planned
+from conftest import planned
 
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Arm, Study
 
 
@@ -29,11 +29,11 @@ def test_the_order_depends_on_the_seed_alone(study: Study) -> None:
 
 
 def test_an_arm_on_every_server_is_measured_twice_in_each_block(study: Study) -> None:
-    parameters = study.check({"replicates": 4})
-    twins = [vars(study.twin(parameters, build)) for build in ("x", "y")]
-    plan = replace(plan_of(study, ["x", "y"], replicates=4), twins=twins)
+    whole = Experiment.fresh(study, {"replicates": 4, "builds": ["x", "y"]})
+    twins = [vars(whole.control(whole.arms_on(build))) for build in ("x", "y")]
+    trials = whole.with_plan(twins=twins).trials
     for block in range(4):
-        of_block = [t for t in study.planned(plan) if t.block == block]
+        of_block = [t for t in trials if t.block == block]
         assert sorted(str(t.factors) for t in of_block if t.twin) == sorted(map(str, twins))
         assert len({t.key for t in of_block}) == 24
 
@@ -85,7 +85,7 @@ def test_the_digest_of_a_plan_follows_from_what_is_measured() -> None:
     study = studies.find("more-memory")
 
     def digest(**given: Any) -> str:
-        return study.spec_sha256(study.check(given))
+        return Experiment.fresh(study, given).spec_sha256
 
     same: list[dict[str, Any]] = [
         {"seed": 1}, {"replicates": 9}, {"builds": ["x"]}, {"buy_data_gb": 5.0},

@@ -29,6 +29,7 @@ from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, Run
 from innolab.record.runlog import RunLog, SessionStart
 from innolab.report import crate, equality, folders, manifest, render, svg
+from innolab.studies.experiment import Experiment
 from innolab.verify import series_and_variables
 from innolab.verify.verify import verify
 
@@ -54,15 +55,15 @@ def _bound(report: Path) -> None:
     study = studies.find(plan.study)
     log = RunLog(report / _RUNS, study.upgrade)
     runs, _ = log.load()
-    parameters = study.check(plan.parameters)
+    experiment = Experiment.from_plan(plan, study)
     log.path.unlink()
     log.begin(
         SessionStart(
             began_at=datetime.datetime.fromisoformat(runs[0].started_at),
-            plan_sha256=study.plan_sha256(plan),
+            plan_sha256=experiment.plan_sha256,
             claims_sha256=claim_files.sha256(study.papers.claims),
-            trials=len(study.planned(plan)),
-            blocks=(plan.blocks or study.looks(parameters)).last,
+            trials=len(experiment.trials),
+            blocks=experiment.blocks.last,
             innolab=runs[0].conditions["innolab"],
         )
     )

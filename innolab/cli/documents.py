@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from innolab.measure.doctor import HostFinding
     from innolab.measure.estimate import Expected
     from innolab.record.plan import Plan
-    from innolab.studies.study import Trial
+    from innolab.studies.experiment import Trial
     from innolab.verify.verify import Findings
 
 Level = str | bool | int | float

@@ -59,61 +59,59 @@ def run(
     from innolab.base import extras
     from innolab.base.clock import Clock
     from innolab.measure.progress import Shown
+    from innolab.studies.experiment import Experiment
 
     extras.require("measure")
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
-    parameters = found.check(parameters_of(found, scale, parameter, effort))
-    if found.nodes(parameters) is not None and (scheduler is not None or hosts is not None):
+    asked = Experiment.fresh(found, parameters_of(found, scale, parameter, effort))
+    if found.nodes(asked.parameters) is not None and (scheduler is not None or hosts is not None):
         raise InputError(
             "-p nodes spreads the servers of one trial over hosts, --hosts and --scheduler whole "
             "blocks: give one of them. Nothing was written."
         )
     with Shown() as progress:
         if hosts is not None:
-            page = _on_hosts(found, parameters, version, progress, clock, hosts)
+            page = _on_hosts(asked, version, progress, clock, hosts)
         elif scheduler is not None:
-            page = _on_a_fleet(found, parameters, version, progress, clock, scheduler)
+            page = _on_a_fleet(asked, version, progress, clock, scheduler)
         else:
-            page = _on_this_host(found, parameters, version, progress, clock, keep_failed)
+            page = _on_this_host(asked, version, progress, clock, keep_failed)
     print(page)
 
 
 def _on_this_host(
-    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, keep_failed: bool
+    asked: Any, version: str | None, progress: Any, clock: Any, keep_failed: bool
 ) -> Path:
     from innolab.hosts import machine
     from innolab.measure.prepare import prepare
     from innolab.report import folders
 
-    chosen = prepare(study, parameters)
+    ready = prepare(asked)
     # Held until the report is sealed: a second run of the same plan would work in its folder.
     with machine.measuring_alone():
-        folder = folders.begin(chosen, version)
-        return make_report(study, folder, progress, clock, keep_failed=keep_failed)
+        folder = folders.begin(ready.plan, version)
+        return make_report(ready, folder, progress, clock, keep_failed=keep_failed)
 
 
-def _on_hosts(
-    study: Any, parameters: Any, version: str | None, progress: Any, clock: Any, asked: str
-) -> Path:
+def _on_hosts(asked: Any, version: str | None, progress: Any, clock: Any, hosts: str) -> Path:
     from innolab.fleet.cluster import Cluster
     from innolab.hosts.inventory import named_hosts
     from innolab.mysql.builds import TOOLS
 
-    if study.arrays(parameters):
+    if asked.study.arrays(asked.parameters):
         raise InputError(
-            f"{study.name} makes arrays of a host's disks, one host at a time: name it by -p "
+            f"{asked.name} makes arrays of a host's disks, one host at a time: name it by -p "
             "inventory=INVENTORY -p host=HOST. Nothing was written."
         )
-    builds = [name for name in parameters.builds if name not in TOOLS]
-    with Cluster(named_hosts(asked), builds, progress) as made:
-        return _on_a_fleet(study, parameters, version, progress, clock, made.address, made.security)
+    builds = [name for name in asked.parameters.builds if name not in TOOLS]
+    with Cluster(named_hosts(hosts), builds, progress) as made:
+        return _on_a_fleet(asked, version, progress, clock, made.address, made.security)
 
 
 def _on_a_fleet(
-    study: Any,
-    parameters: Any,
+    asked: Any,
     version: str | None,
     progress: Any,
     clock: Any,
@@ -122,12 +120,14 @@ def _on_a_fleet(
 ) -> Path:
     from innolab.fleet.fleet import Fleet
     from innolab.report import folders
+    from innolab.studies.experiment import Experiment
 
     with Fleet(address, progress, security=security) as fleet:
-        chosen = fleet.hosts.prepare(study.name, parameters.model_dump())
-        folder = folders.begin(_as_begun(study.name, chosen), version)
+        chosen = fleet.hosts.prepare(asked.name, asked.plan.parameters)
+        ready = Experiment.from_plan(_as_begun(asked.name, chosen), asked.study)
+        folder = folders.begin(ready.plan, version)
         with _in_folder_alone(folder):
-            return make_report(study, folder, progress, clock, fleet)
+            return make_report(ready, folder, progress, clock, fleet)
 
 
 def _as_begun(study: str, chosen: Any) -> Any:
@@ -165,7 +165,7 @@ def _in_folder_alone(folder: Path) -> Iterator[None]:
 
 
 def make_report(
-    study: Any,
+    experiment: Any,
     folder: Path,
     progress: Any,
     clock: Any,
@@ -181,11 +181,12 @@ def make_report(
     from innolab.report.provisional import Provisional
     from innolab.verify import verify
 
+    study = experiment.study
     if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
         print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
     shown = Provisional(study, folder, progress)
     runs = measure(
-        study, folder, progress, clock, shown.after_trial, fleet, keep_failed=keep_failed
+        experiment, folder, progress, clock, shown.after_trial, fleet, keep_failed=keep_failed
     )
     if all(one.status == "failed" for one in runs.runs):
         raise InnolabError(

@@ -20,22 +20,21 @@ def render_(
 
     Parameters that only ask of the results, as what to buy, may change.
     """
-    from innolab import studies
     from innolab.base.clock import Clock
-    from innolab.record.plan import Plan
     from innolab.report import folders, manifest, render, sealing
+    from innolab.studies.experiment import Experiment
     from innolab.verify import verify as verifying
 
     clock = Clock()
     source = folders.find(report)
-    plan, body = Plan.read(source), manifest.read(source)
-    study = studies.find(plan.study)
-    given = parameters_of(study, plan.parameters["scale"], parameter)
+    recorded, body = Experiment.read(source), manifest.read(source)
+    study = recorded.study
+    given = parameters_of(study, recorded.parameters.scale, parameter)
     with (
-        folders.next_version(plan.study, version) as final,
+        folders.next_version(study.name, version) as final,
         sealing.apart(final.name, source) as made,
     ):
-        study.asking(plan, given).write(made)
+        recorded.asking(given).plan.write(made)
         with clock.stage("rendering"):
             render.render(study, made)
         # The runs took their time in the source; only the rendering is new.

@@ -35,16 +35,18 @@ def reproduce(
     interrupted is resumed by the same command.
     """
     from innolab.measure import reproduction, reproduction_answer, resources
+    from innolab.studies.experiment import Experiment
 
     study, found = reproduction.find(claim)
     if judge:
         _judge_again(study, found, as_json=as_json)
         return
     reference, seal = _reference(study, report)
-    chosen = reproduction.planned(study, found, reference, server)
-    judged = reproduction.verdicts(study, found, reference.plan, reference.runs)
+    ready = reproduction.planned(study, found, reference, server)
+    measured = Experiment.from_plan(reference.plan, study)
+    judged = reproduction.verdicts(measured, found, reference.runs)
     faster = resources.speed(reference)
-    estimate = resources.estimate(study, chosen, reference, judged, faster)
+    estimate = resources.estimate(ready, reference, judged, faster)
     body: dict[str, Any] = {
         "schema": 1,
         "study": study.name,
@@ -52,18 +54,19 @@ def reproduce(
         "says": found.says,
         "reference": {"report": reference.name, "seal": seal},
         "expected": reproduction_answer.expected(estimate),
-        "runs": reproduction_answer.will_run(chosen, estimate),
+        "runs": reproduction_answer.will_run(ready.plan, estimate),
     }
-    asked = {name: judged[name] for name in (*chosen.builds, *chosen.unavailable) if name in judged}
+    servers = (*ready.plan.builds, *ready.plan.unavailable)
+    asked = {name: judged[name] for name in servers if name in judged}
     if plan and as_json:
         print(json.dumps({**body, "servers": reproduction_answer.servers(asked, None)}, indent=1))
         return
     # Beside an answer in JSON, what is said before it is no part of it.
-    said = reproduction_answer.plan_lines(found, chosen, estimate, reference)
+    said = reproduction_answer.plan_lines(found, ready.plan, estimate, reference)
     print("\n".join(said), file=sys.stderr if as_json else sys.stdout, flush=True)
     if plan:
         return
-    folder, body = _measured(study, found, chosen, reference, asked, body)
+    folder, body = _measured(found, ready, reference, asked, body)
     lines = [*reproduction_answer.answer_lines(body), str(folder)]
     print(json.dumps({**body, "folder": str(folder)}, indent=1) if as_json else "\n".join(lines))
     if all(one["here"]["verdict"] == "not-run" for one in body["servers"]):
@@ -101,7 +104,7 @@ def _reference(study: Any, report: str | None) -> tuple[Any, str]:
 
 
 def _measured(
-    study: Any, claim: Any, chosen: Any, reference: Any, asked: Any, body: dict[str, Any]
+    claim: Any, ready: Any, reference: Any, asked: Any, body: dict[str, Any]
 ) -> tuple[Path, dict[str, Any]]:
     """Measure a plan or what is left of it, judge it, and return the folder and the answer."""
     from innolab.base import extras
@@ -118,20 +121,20 @@ def _measured(
     extras.require("measure")
     clock = Clock()
     with machine.measuring_alone():
-        folder = reproductions.begin(chosen)
-        if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
+        folder = reproductions.begin(ready.plan)
+        if recorded := len(RunLog(folder / runlog.FILE, ready.study.upgrade).load()[0]):
             print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
         with Shown() as progress:
-            runs = measure(study, folder, progress, clock)
+            runs = measure(ready, folder, progress, clock)
         if all(run.status == "failed" for run in runs.runs):
             raise InnolabError(
                 f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
                 f"kept in {folder}. Move it away to measure again."
             )
-        here = reproduction.verdicts(study, claim, chosen, runs)
+        here = reproduction.verdicts(ready, claim, runs)
         body |= {
             "servers": reproduction_answer.servers(asked, here),
-            "differences": reproduction.differences(study, reference, chosen, runs.runs),
+            "differences": reproduction.differences(ready, reference, runs.runs),
             "taken": reproduction_answer.taken(runs.runs, clock.account()["total"]),
             "innolab": own_facts(),
             "judged_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
@@ -142,7 +145,7 @@ def _measured(
 def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
     """Check the record of the newest reproduction, and that its answer follows from it."""
     from innolab.measure import reproduction, reproduction_answer
-    from innolab.record.plan import Plan
+    from innolab.studies.experiment import Experiment
     from innolab.verify import reproductions
 
     folder = reproductions.newest(study.name, claim.id)
@@ -150,8 +153,10 @@ def _judge_again(study: Any, claim: Any, *, as_json: bool) -> None:
     faults = reproductions.faults(study, folder)
     if not faults:
         reference, seal = _reference(study, body["reference"]["report"])
-        judged = reproduction.verdicts(study, claim, reference.plan, reference.runs)
-        here = reproduction.verdicts(study, claim, Plan.read(folder), study.read(folder))
+        measured = Experiment.from_plan(reference.plan, study)
+        judged = reproduction.verdicts(measured, claim, reference.runs)
+        again = Experiment.read(folder, study)
+        here = reproduction.verdicts(again, claim, study.read(folder))
         if seal != body["reference"]["seal"]:
             faults.append(f"{reference.name} is not the report that it was set beside")
         elif reproduction_answer.servers(judged, here) != body["servers"]:

@@ -89,21 +89,21 @@ def plan(
     from innolab.cli import documents
     from innolab.measure import estimate, plan_text
     from innolab.measure.prepare import prepare
+    from innolab.studies.experiment import Experiment
 
     found = studies.find(study)
-    chosen = prepare(found, found.check(parameters_of(found, scale, parameter, effort)))
-    of_plan = found.planned(chosen)
-    not_run = {**chosen.unavailable, **chosen.missing_devices}
+    ready = prepare(Experiment.fresh(found, parameters_of(found, scale, parameter, effort)))
+    not_run = {**ready.plan.unavailable, **ready.plan.missing_devices}
     if trials and not as_json:
-        lines = [plan_text.trial_line(trial) for trial in of_plan]
+        lines = [plan_text.trial_line(trial) for trial in ready.trials]
     else:
-        earlier = _earlier(found, chosen)
-        expects = estimate.expected(found, chosen, of_plan, earlier)
+        earlier = _earlier(found, ready.plan)
+        expects = estimate.expected(ready, earlier)
         if as_json:
-            documents.show(documents.planned(chosen, of_plan, expects, not_run))
+            documents.show(documents.planned(ready.plan, ready.trials, expects, not_run))
             return
         plans = {report.name: report.plan for report in earlier}
-        lines = plan_text.summary(chosen, of_plan, expects, plans)
+        lines = plan_text.summary(ready, expects, plans)
     print("\n".join([*lines, *(f"not run: {name}: {why}" for name, why in not_run.items())]))
 
 

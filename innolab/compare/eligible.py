@@ -10,6 +10,7 @@ from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 _SHA_DIGITS = 9
@@ -100,8 +101,10 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
     Their efforts may differ, and with these their digests: those say how long is measured.
     """
     first = members[0]
-    asked = [study.check(member.plan.parameters) for member in members]
-    measured = [{n: x for n, x in of.measured().items() if n != "effort"} for of in asked]
+    asked = [Experiment.from_plan(member.plan, study) for member in members]
+    measured = [
+        {n: x for n, x in of.parameters.measured().items() if n != "effort"} for of in asked
+    ]
     for member, of in zip(members, measured, strict=True):
         both = {
             "the study's revision": tuple(of.body.get("study_revision") for of in (first, member)),
@@ -114,7 +117,7 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
                 "effort, seed, builds, hosts and the code's commit may differ."
             )
     digests = [member.plan.spec_sha256 for member in members]
-    todays = [study.spec_sha256(of) for of in asked]
+    todays = [experiment.spec_sha256 for experiment in asked]
     if digests != todays and len(set(digests)) > 1:
         other = next(m for m, now in zip(members, todays, strict=True) if m.plan.spec_sha256 != now)
         raise InputError(

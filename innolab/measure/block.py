@@ -21,6 +21,7 @@ from innolab.measure.session import opened
 from innolab.mysql import builds
 from innolab.mysql.builds import Build
 from innolab.record.plan import Plan, Silent
+from innolab.studies.experiment import Experiment
 
 _MACHINE_ID = Path("/etc/machine-id")
 _MEMBER_DIGITS = 12
@@ -108,12 +109,10 @@ def ability(study: str, given: dict[str, Any]) -> Ability:
     InputError
         Where it cannot run the study at all; says why.
     """
-    found = studies.find(study)
-    parameters = found.check(given)
-    plan = prepare(found, parameters)
-    usable = (builds.find(machine.cache_folder(), name) for name in parameters.builds)
+    ready = prepare(Experiment.fresh(studies.find(study), given))
+    usable = (builds.find(machine.cache_folder(), name) for name in ready.parameters.builds)
     digests = {one.id: one.sha256 for one in usable if isinstance(one, Build)}
-    return Ability(member(), plan, own_facts(), digests)
+    return Ability(member(), ready.plan, own_facts(), digests)
 
 
 def differing(one: Ability, other: Ability) -> str | None:
@@ -138,8 +137,7 @@ def differing_here(found: Ability) -> str | None:
     # Parameters of another innolab may be none here.
     if found.innolab != here.innolab:
         return differing(here, found)
-    study = studies.find(found.plan.study)
-    spec_sha256 = study.spec_sha256(study.check(found.plan.parameters))
+    spec_sha256 = Experiment.from_plan(found.plan).spec_sha256
     return differing(here._replace(plan=replace(found.plan, spec_sha256=spec_sha256)), found)
 
 
@@ -166,16 +164,14 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
         Where the host that the servers run on is lost, or no trial came to its end: what makes
         all of them fail is the host, and another one may do better.
     """
-    study = studies.find(task.plan.study)
-    parameters = study.check(task.plan.parameters)
-    trials = [one for one in study.planned(task.plan) if one.key in task.keys]
+    experiment = Experiment.from_plan(task.plan)
+    trials = [trial for trial in experiment.trials if trial.key in task.keys]
     # Asked once: a host that is named anew meanwhile would make two of the block.
     own = member()
     with machine.measuring_alone(), tempfile.TemporaryDirectory(prefix="innolab-block-") as place:
         folder = Path(place)
         runs = []
-        opening = opened(study, parameters, task.plan, folder, Silent(), Clock())
-        with opening as session:
+        with opened(experiment, folder, Silent(), Clock()) as session:
             session.prepare_datasets()
             session.prepare_devices()
             for done, trial in enumerate(trials):

@@ -17,8 +17,9 @@ from innolab.base.errors import InnolabError
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Factors, trial_key
 from innolab.record.runs import RunSet
+from innolab.studies.experiment import Experiment
 from innolab.studies.parameters import Parameters
-from innolab.studies.study import Study, Trial
+from innolab.studies.study import Study
 
 # What a session does before its first trial.
 _BEFORE = ("set-up", "dataset", "arranging", "calibration")
@@ -142,30 +143,26 @@ def nearest_first(plans: Mapping[str, Plan], chosen: Plan) -> list[str]:
     return sorted(reversed(list(plans)), key=differs)
 
 
-def expected(
-    study: Study, chosen: Plan, trials: Sequence[Trial], earlier: Sequence[Earlier]
-) -> Expected:
+def expected(experiment: Experiment, earlier: Sequence[Earlier]) -> Expected:
     """Return what a plan may decide and how long it takes.
 
     Parameters
     ----------
-    trials : all trials of the plan
     earlier : reports to learn from, that which is preferred first
     """
-    parameters = study.check(chosen.parameters)
-    blocks = chosen.blocks or study.looks(parameters)
-    found = _duration(study, chosen, [trial for trial in trials if trial.block == 0], earlier)
-    last = _last_look(blocks, parameters.budget_s, found)
+    study, servers, blocks = experiment.study, experiment.plan.builds, experiment.blocks
+    duration = _duration(experiment, earlier)
+    last = _last_look(blocks, experiment.parameters.budget_s, duration)
     looks = Look(blocks.first, _level(blocks.first, blocks)), Look(last, _level(last, blocks))
     claims = study.claims()
     measured = [claim for claim in claims if claim.measure]
-    arms = {build: [vars(arm) for arm in study.arms_of(chosen, build)] for build in chosen.builds}
+    arms = {server: [vars(arm) for arm in experiment.arms_on(server)] for server in servers}
     figures = study.published()
     rows = [
-        _row(claim, build, looks, published_value(figures, claim), study.units, earlier)
+        _row(claim, server, looks, published_value(figures, claim), study.units, earlier)
         for claim in measured
-        for build in chosen.builds
-        if claim.arms_among(arms[build])
+        for server in servers
+        if claim.arms_among(arms[server])
     ]
     has_row = {row.claim for row in rows}
     return Expected(
@@ -174,7 +171,7 @@ def expected(
         rows=rows,
         not_measured=[claim.id for claim in claims if not claim.measure],
         not_planned=[claim.id for claim in measured if claim.id not in has_row],
-        duration=found,
+        duration=duration,
     )
 
 
@@ -271,19 +268,19 @@ def _noise_in(claim: Claim, runs: RunSet, units: Mapping[str, str], report: str)
     return _Noise(power.spread(values, [1.0] * len(values)), True, report)
 
 
-def _duration(
-    study: Study, chosen: Plan, block: Sequence[Trial], earlier: Sequence[Earlier]
-) -> Duration | None:
+def _duration(experiment: Experiment, earlier: Sequence[Earlier]) -> Duration | None:
     """Return how long a plan takes, by the first report that has a complete run.
 
     An arm that the report does not have counts as the mean of those that it has. What a report of
     another effort measured took as much shorter as its windows were.
     """
+    block = [trial for trial in experiment.trials if trial.block == 0]
+    window_s = _window_s(experiment.study, experiment.plan)
     for report in earlier:
         complete = [run for run in report.runs.runs if run.status == "complete"]
         if not complete:
             continue
-        longer = _window_s(study, chosen) / _window_s(study, report.plan)
+        longer = window_s / _window_s(experiment.study, report.plan)
         by_arm: dict[str, list[float]] = defaultdict(list)
         for run in complete:
             times = run.conditions["time_s"]

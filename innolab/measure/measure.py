@@ -14,14 +14,13 @@ from innolab.base.provenance import own_facts
 from innolab.measure.block import Measured, Task
 from innolab.measure.session import opened
 from innolab.record import arrived_blocks, journal, runlog
-from innolab.record.plan import Plan, Progress
+from innolab.record.plan import Progress
 from innolab.record.replay import Replay
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog, SessionStart
 from innolab.record.runs import RunSet
 from innolab.studies import schedule
-from innolab.studies.parameters import Parameters
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
 
 
 class Crew(Protocol):
@@ -32,7 +31,7 @@ class Crew(Protocol):
 
 
 def measure(
-    study: Study,
+    experiment: Experiment,
     folder: Path,
     progress: Progress,
     clock: Clock,
@@ -42,7 +41,7 @@ def measure(
     keep_failed: bool = False,
     replay: Replay | None = None,
 ) -> RunSet:
-    """Run every trial that the folder's plan calls for and has no record of; return all runs.
+    """Run every trial that the plan calls for and the folder has no record of; return all runs.
 
     The caller holds the right to measure (`machine.measuring_alone`), except in replay.
 
@@ -62,7 +61,7 @@ def measure(
     InnolabError
         Where runs are missing in replay, or a dataset cannot be built.
     """
-    chosen = Plan.read(folder)
+    study, plan = experiment.study, experiment.plan
     log = RunLog(folder / FILE, study.upgrade)
     entries, torn = log.entries()
     if altered := runlog.faults(entries):
@@ -70,9 +69,9 @@ def measure(
             f"{log.path} is not as it was written: {altered[0]}. Restore it, or move its folder "
             "away and measure again. Nothing was changed."
         )
-    if chosen.wave and not (crew or replay):
+    if plan.wave and not (crew or replay):
         raise InputError(
-            f"{folder.name} is measured by a fleet, {chosen.wave} blocks at a time. Resume it by: "
+            f"{folder.name} is measured by a fleet, {plan.wave} blocks at a time. Resume it by: "
             f"innolab run {study.name} --scheduler ADDRESS. Nothing was measured."
         )
     recorded = {e.content.key: e.content for e in entries if isinstance(e.content, Run)}
@@ -86,7 +85,7 @@ def measure(
     for run in recorded.values():
         clock.add_earlier(run.conditions["time_s"])
     registered = runlog.registered(entries) if replay else set()
-    missing = _missing(study, chosen, folder, registered)
+    missing = _missing(experiment, folder, registered)
     if missing and replay and replay.is_partial:
         return study.read(folder)
     if missing and replay:
@@ -96,42 +95,37 @@ def measure(
         )
     if missing:
         if crew:
-            _run_blocks(study, chosen, log, progress, clock, after_trial, crew)
+            _run_blocks(experiment, log, progress, clock, after_trial, crew)
         else:
-            _run_trials(study, chosen, log, progress, clock, after_trial, keep_failed)
+            _run_trials(experiment, log, progress, clock, after_trial, keep_failed)
     return study.read(folder)
 
 
-def _missing(
-    study: Study, chosen: Plan, folder: Path, registered: Collection[str] = ()
-) -> list[Trial]:
-    """Return the trials of the next block that are not recorded; none where all are."""
-    runs = study.read(folder)
+def _missing(experiment: Experiment, folder: Path, registered: Collection[str] = ()) -> list[Trial]:
+    """Return the trials of the next block that are not recorded; none if all are."""
+    runs = experiment.study.read(folder)
     recorded = {run.key for run in runs.runs}
-    due = schedule.due(study, chosen, runs, registered)
+    due = schedule.due(experiment, runs, registered)
     return [trial for trial in due if trial.key not in recorded]
 
 
 def _run_trials(
-    study: Study,
-    chosen: Plan,
+    experiment: Experiment,
     log: RunLog,
     progress: Progress,
     clock: Clock,
     after_trial: Callable[[int, bool], None],
     keep_failed: bool,
 ) -> None:
-    parameters = study.check(chosen.parameters)
-    folder = log.path.parent
-    last = (chosen.blocks or study.looks(parameters)).last
+    folder, last = log.path.parent, experiment.blocks.last
     began, ran = time.monotonic(), 0
-    opening = opened(study, parameters, chosen, folder, progress, clock, keep_failed=keep_failed)
+    opening = opened(experiment, folder, progress, clock, keep_failed=keep_failed)
     with opening as session:
         session.prepare_datasets()
         session.prepare_devices()
-        log.begin(_start(study, parameters, chosen))
-        while missing := _missing(study, chosen, folder):
-            recorded = len(study.read(folder).runs)
+        log.begin(_start(experiment))
+        while missing := _missing(experiment, folder):
+            recorded = len(experiment.study.read(folder).runs)
             # If no claim is decided from now on, each block to come is as long as this one.
             most = recorded + len(missing) * (last - missing[0].block)
             for done, trial in enumerate(missing, recorded):
@@ -149,8 +143,7 @@ def _run_trials(
 
 
 def _run_blocks(
-    study: Study,
-    chosen: Plan,
+    experiment: Experiment,
     log: RunLog,
     progress: Progress,
     clock: Clock,
@@ -159,18 +152,18 @@ def _run_blocks(
 ) -> None:
     """Have hosts measure whole blocks beside each other, and record each as it arrives."""
     folder = log.path.parent
-    log.begin(_start(study, study.check(chosen.parameters), chosen))
-    most = len(study.planned(chosen))
-    while missing := _missing(study, chosen, folder):
+    log.begin(_start(experiment))
+    most = len(experiment.trials)
+    while missing := _missing(experiment, folder):
         blocks = {n: list(t) for n, t in groupby(missing, key=lambda trial: trial.block)}
-        tasks = [Task(chosen, n, frozenset(t.key for t in of)) for n, of in blocks.items()]
+        tasks = [Task(experiment.plan, n, frozenset(t.key for t in of)) for n, of in blocks.items()]
         began = time.monotonic()
         for measured in crew.blocks(tasks):
             clock.leave_out(time.monotonic() - began)
             arrived_blocks.set_down(folder, measured.block, measured.runs, measured.files)
             for run in arrived_blocks.put_in(log):
                 clock.add_earlier(run.conditions["time_s"])
-            runs = study.read(folder).runs
+            runs = experiment.study.read(folder).runs
             whole = len({run.block for run in runs})
             progress.trials(len(runs), most, None, f"{whole} blocks recorded")
             with clock.stage("provisional page"):
@@ -179,13 +172,13 @@ def _run_blocks(
     progress.trials(most, most, 0, "all runs recorded")
 
 
-def _start(study: Study, parameters: Parameters, chosen: Plan) -> SessionStart:
+def _start(experiment: Experiment) -> SessionStart:
     return SessionStart(
         began_at=datetime.datetime.now(datetime.UTC),
-        plan_sha256=study.plan_sha256(chosen),
-        claims_sha256=claim_files.sha256(study.papers.claims),
-        trials=len(study.planned(chosen)),
-        blocks=(chosen.blocks or study.looks(parameters)).last,
+        plan_sha256=experiment.plan_sha256,
+        claims_sha256=claim_files.sha256(experiment.study.papers.claims),
+        trials=len(experiment.trials),
+        blocks=experiment.blocks.last,
         innolab=own_facts(),
         evidence=runlog.EVIDENCE,
     )

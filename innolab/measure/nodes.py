@@ -9,20 +9,17 @@ from innolab.hosts import installed, network, observe
 from innolab.hosts.installed import Equipped
 from innolab.hosts.inventory import named_hosts
 from innolab.measure.installing import equip
-from innolab.studies.parameters import Parameters
-from innolab.studies.study import Study
+from innolab.studies.experiment import Experiment
 
 
 @contextlib.contextmanager
-def of(
-    study: Study, parameters: Parameters, builds: Sequence[str], say: Callable[[str], None]
-) -> Iterator[list[Equipped]]:
+def of(experiment: Experiment, say: Callable[[str], None]) -> Iterator[list[Equipped]]:
     """Have the hosts that a study spreads servers over, as `ready`; none where it does not."""
-    asked = study.nodes(parameters)
+    asked = experiment.study.nodes(experiment.parameters)
     if asked is None:
         yield []
         return
-    with ready(asked, builds, say) as hosts:
+    with ready(asked, experiment.plan.builds, say) as hosts:
         yield hosts
 
 

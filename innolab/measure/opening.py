@@ -7,7 +7,7 @@ verdicts go there, and no cell can change a sealed report.
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,14 +20,13 @@ from innolab.measure.measure import measure
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
 from innolab.record import runlog
-from innolab.record.plan import Plan
 from innolab.record.replay import Replay
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
 from innolab.report.prose import Prose, code, in_markdown
 from innolab.studies import schedule
-from innolab.studies.parameters import Parameters
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 _HOW = "study.measure(anew=True)"
@@ -41,15 +40,15 @@ class Opened:
     Attributes
     ----------
     asked : the notebook's parameters, with which it would measure
-    plan : that of the report that is shown; where there is none, the plan of `asked`
+    experiment : that of the report that is shown; if there is none, that of `asked`
     report : the folder of the report that is shown, None where there is none
     scratch : holds a copy of what was recorded and whatever cells write; goes with this object
     says : which report is shown and how it differs from what is asked, in Markdown; or that there
         is none and what to do
     """
 
-    asked: Parameters
-    plan: Plan
+    asked: Experiment
+    experiment: Experiment
     report: Path | None
     scratch: "TemporaryDirectory[str]"
     says: str
@@ -60,7 +59,7 @@ class Opened:
         return Path(self.scratch.name)
 
 
-def opened(study: Study, asked: Parameters) -> Opened:
+def opened(asked: Experiment) -> Opened:
     """Return the newest recorded report of some parameters, copied to be worked on.
 
     Where a notebook has its study's defaults and no report fits, the newest finished one is shown,
@@ -71,28 +70,26 @@ def opened(study: Study, asked: Parameters) -> Opened:
     InputError
         Where there is no such report, and this host cannot measure one.
     """
-    recorded = dict(_recorded(study))
-    for folder in _newest_first(study, recorded, asked):
-        if _is_whole(study, recorded[folder], folder):
-            return of_report(study, folder, asked)
-    nothing = _nothing_fits(study, recorded, asked)
+    recorded = dict(_recorded(asked.study))
+    for folder in _newest_first(recorded, asked):
+        if _is_whole(recorded[folder], folder):
+            return of_report(folder, recorded[folder], asked)
+    nothing = _nothing_fits(recorded, asked)
     try:
-        plan = prepare(study, asked)
+        ready = prepare(asked)
     except InputError as error:
         raise InputError(f"{nothing} This host cannot measure it: {error}") from None
-    return Opened(asked, plan, None, _scratch(), f"{nothing} To measure it here: {_HOW}.")
+    return Opened(asked, ready, None, _scratch(), f"{nothing} To measure it here: {_HOW}.")
 
 
-def of_report(study: Study, report: Path, asked: Parameters) -> Opened:
+def of_report(report: Path, recorded: Experiment, asked: Experiment) -> Opened:
     """Return one report, copied to be worked on; what only asks of its results is as asked."""
-    plan = Plan.read(report)
-    asks = study.parameters.with_role("asks")
-    given = {name: value for name, value in asked.model_dump().items() if name in asks}
-    shown = replace(plan, parameters={**plan.parameters, **given})
+    asks = asked.study.parameters.with_role("asks")
+    shown = recorded.asking({n: value for n, value in asked.plan.parameters.items() if n in asks})
     scratch = _scratch()
     folders.copy_recorded(report, Path(scratch.name))
-    shown.write(Path(scratch.name))
-    return Opened(asked, shown, report, scratch, _notice(report, differing(study, plan, asked)))
+    shown.plan.write(Path(scratch.name))
+    return Opened(asked, shown, report, scratch, _notice(report, differing(recorded, asked)))
 
 
 def is_anew(anew: bool | None) -> bool:
@@ -100,7 +97,7 @@ def is_anew(anew: bool | None) -> bool:
     return os.environ.get("INNOLAB_MEASURE") == "1" if anew is None else anew
 
 
-def replayed(study: Study, shown: Opened) -> RunSet:
+def replayed(shown: Opened) -> RunSet:
     """Return the runs of the report that is shown, and display which one it is.
 
     Raises
@@ -111,47 +108,42 @@ def replayed(study: Study, shown: Opened) -> RunSet:
     from IPython.display import display
 
     if shown.report is None:
-        raise InputError(f"{shown.says} {_duration(study, shown.plan)}")
+        raise InputError(f"{shown.says} {_duration(shown.experiment)}")
     with Shown() as progress:
-        runs = measure(study, shown.folder, progress, Clock(), replay=Replay(shown.folder))
+        runs = measure(
+            shown.experiment, shown.folder, progress, Clock(), replay=Replay(shown.folder)
+        )
     if shown.says:
         display(Prose(shown.says))
     return runs
 
 
-def differing(study: Study, plan: Plan, asked: Parameters) -> dict[str, tuple[Any, Any]]:
-    """Return in which parameters a plan is not as asked: the plan's value and the one asked, each.
+def differing(recorded: Experiment, asked: Experiment) -> dict[str, tuple[Any, Any]]:
+    """Return in which parameters a report is not as asked: its value and the one asked, each.
 
     Those that only ask of the results are no part, nor devices that its host could not have.
-
-    Raises
-    ------
-    InputError
-        Where the plan's parameters are none of today's study.
     """
-    has, wants = study.check(plan.parameters).model_dump(), asked.model_dump()
-    if plan.missing_devices:
-        wants["devices"] = [name for name in wants["devices"] if name not in plan.missing_devices]
-    asks = study.parameters.with_role("asks")
+    has, wants = recorded.parameters.model_dump(), asked.parameters.model_dump()
+    if missing := recorded.plan.missing_devices:
+        wants["devices"] = [name for name in wants["devices"] if name not in missing]
+    asks = asked.study.parameters.with_role("asks")
     return {n: (has[n], wants[n]) for n in wants if n not in asks and has[n] != wants[n]}
 
 
-def _recorded(study: Study) -> Iterator[tuple[Path, Plan]]:
-    """Yield the reports of a study with their plans, the newest first; damaged ones left out."""
-    found = [*folders.finished(study.name), *folders.unfinished(study.name)]
-    for folder in reversed(found):
+def _recorded(study: Study) -> Iterator[tuple[Path, Experiment]]:
+    """Yield the reports of a study, the newest first; damaged ones left out."""
+    for folder in reversed([*folders.finished(study.name), *folders.unfinished(study.name)]):
         with contextlib.suppress(InnolabError):
-            plan = Plan.read(folder)
-            study.check(plan.parameters)
-            yield folder, plan
+            yield folder, Experiment.read(folder, study)
 
 
-def _newest_first(study: Study, recorded: Mapping[Path, Plan], asked: Parameters) -> list[Path]:
+def _newest_first(recorded: Mapping[Path, Experiment], asked: Experiment) -> list[Path]:
     """Return the reports that may be shown, that which is preferred first."""
-    others = {folder: differing(study, plan, asked) for folder, plan in recorded.items()}
+    others = {folder: differing(one, asked) for folder, one in recorded.items()}
     fitting = [folder for folder, names in others.items() if not names]
+    study = asked.study
     asks = set(study.parameters.with_role("asks"))
-    if asked.model_dump(exclude=asks) != study.parameters().model_dump(exclude=asks):
+    if asked.parameters.model_dump(exclude=asks) != study.parameters().model_dump(exclude=asks):
         return fitting
     repeats = study.parameters.with_role("repeats")
     near = [f for f, names in others.items() if names and not _is_unfinished(f)]
@@ -162,12 +154,12 @@ def _is_unfinished(folder: Path) -> bool:
     return folder.name.endswith(folders.UNFINISHED)
 
 
-def _is_whole(study: Study, plan: Plan, folder: Path) -> bool:
+def _is_whole(recorded: Experiment, folder: Path) -> bool:
     """Return whether a folder has every run that today's study calls for."""
     try:
-        runs = study.read(folder)
-        entries, _ = RunLog(folder / runlog.FILE, study.upgrade).entries()
-        due = schedule.due(study, plan, runs, runlog.registered(entries))
+        runs = recorded.study.read(folder)
+        entries, _ = RunLog(folder / runlog.FILE, recorded.study.upgrade).entries()
+        due = schedule.due(recorded, runs, runlog.registered(entries))
     except InnolabError:
         return False
     return {trial.key for trial in due} <= {run.key for run in runs.runs}
@@ -196,35 +188,36 @@ def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> Prose:
     return Prose(f"{says}.")
 
 
-def _nothing_fits(study: Study, recorded: Mapping[Path, Plan], asked: Parameters) -> str:
+def _nothing_fits(recorded: Mapping[Path, Experiment], asked: Experiment) -> str:
     """Return that no report can be shown, and which there are."""
     if not recorded:
-        return f"No report of {study.name} is recorded in {folders.reports_folder()}."
+        return f"No report of {asked.name} is recorded in {folders.reports_folder()}."
     said = []
-    for folder, plan in list(recorded.items())[:_MOST_NAMED]:
-        others = [f"{n} = {has!r}" for n, (has, _) in differing(study, plan, asked).items()]
+    for folder, one in list(recorded.items())[:_MOST_NAMED]:
+        others = [f"{n} = {has!r}" for n, (has, _) in differing(one, asked).items()]
         state = "which is not whole" if not others else f"with {', '.join(others)}"
         said.append(f"{_name(folder)} {state}")
     more = len(recorded) - len(said)
     rest = f"; and {more} more" if more else ""
     return (
-        f"No report of {study.name} with these parameters is recorded. There are: "
+        f"No report of {asked.name} with these parameters is recorded. There are: "
         f"{'; '.join(said)}{rest}. To see one of these, give the parameters cell its values."
     )
 
 
-def _duration(study: Study, plan: Plan) -> str:
+def _duration(ready: Experiment) -> str:
     """Return how long measuring takes, as far as earlier reports say."""
-    oldest_first = reversed(list(_recorded(study)))
-    plans = {str(folder): other for folder, other in oldest_first if not _is_unfinished(folder)}
-    for name in estimate.nearest_first(plans, plan):
+    oldest_first = reversed(list(_recorded(ready.study)))
+    plans = {str(folder): one.plan for folder, one in oldest_first if not _is_unfinished(folder)}
+    for name in estimate.nearest_first(plans, ready.plan):
         with contextlib.suppress(InnolabError):
             time_s = manifest.read(Path(name))["time_s"]
-            earlier = Earlier(_name(Path(name)), plans[name], study.read(Path(name)), time_s)
-            found = estimate.expected(study, plan, study.planned(plan), [earlier])
+            runs = ready.study.read(Path(name))
+            earlier = Earlier(_name(Path(name)), plans[name], runs, time_s)
+            found = estimate.expected(ready, [earlier])
             if lasts := found.duration:
                 most = plan_text.about(lasts.until(found.last.blocks) + lasts.after_s)
                 return f"It may take {most}, by the times in {lasts.report}."
-    if budget_s := study.check(plan.parameters).budget_s:
+    if budget_s := ready.parameters.budget_s:
         return f"It takes up to {plan_text.about(budget_s)}, as its effort says."
     return "No report says how long it takes; the cell shows the time left."

@@ -1,14 +1,14 @@
 """A plan in words: how long it takes, what it may decide, its first trials."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from innolab.analysis.stats import LEVEL
 from innolab.base.text_columns import aligned
 from innolab.measure.estimate import Expected, ExpectedClaim, effort_of
 from innolab.record.plan import Plan
 from innolab.record.run import Factors
-from innolab.studies.study import Trial
+from innolab.studies.experiment import Experiment, Trial
 
 _WIDTH = 100
 # A factor above this decides nothing, however large it is.
@@ -22,24 +22,22 @@ def trial_line(trial: Trial) -> str:
     return f"{trial.position:4}  block {trial.block + 1}  {_levels(trial.factors)}"
 
 
-def summary(
-    chosen: Plan, trials: Sequence[Trial], expected: Expected, earlier: Mapping[str, Plan]
-) -> list[str]:
+def summary(experiment: Experiment, expected: Expected, earlier: Mapping[str, Plan]) -> list[str]:
     """Return the lines that say of a plan what a reader wants to know before running it.
 
     Parameters
     ----------
-    trials : all trials of the plan
     earlier : the plans of the reports that were learned from, by name
     """
+    plan, trials = experiment.plan, experiment.trials
     first_block = [trial for trial in trials if trial.block == 0]
     shown = first_block[:_TRIALS_SHOWN]
     said = [
-        _size(chosen, expected, len(first_block)),
+        _size(plan, expected, len(first_block)),
         _looks(expected),
-        *_twins(chosen),
+        *_twins(plan),
         *_time(expected),
-        *_sources(chosen, expected, earlier),
+        *_sources(plan, expected, earlier),
     ]
     lines = [line for text in said for line in _wrapped(text)]
     lines += ["", *_claims(expected), "", "The first trials:"]

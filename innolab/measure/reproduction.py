@@ -2,8 +2,6 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 from innolab import studies
 from innolab.analysis.claims import Claim
@@ -15,10 +13,11 @@ from innolab.hosts import machine
 from innolab.measure.estimate import Earlier
 from innolab.measure.prepare import prepare
 from innolab.mysql import builds
-from innolab.record.plan import Blocks, Plan
+from innolab.record.plan import Blocks
 from innolab.record.run import Run
+from innolab.record.runs import RunSet
 from innolab.studies import judging
-from innolab.studies.parameters import Parameters
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
 _CLOSE, _MOST_CLOSE = 0.6, 5
@@ -65,8 +64,10 @@ def _close(name: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*begin, *(lower[text] for text in alike)]))[:_MOST_CLOSE]
 
 
-def planned(study: Study, claim: Claim, reference: Earlier, server: str | None = None) -> Plan:
-    """Return the plan of a claim's arms for this host, with all else as a reference has it.
+def planned(
+    study: Study, claim: Claim, reference: Earlier, server: str | None = None
+) -> Experiment:
+    """Return a claim's arms as this host can run them, with all else as a reference has it.
 
     Parameters
     ----------
@@ -77,22 +78,21 @@ def planned(study: Study, claim: Claim, reference: Earlier, server: str | None =
     InputError
         Where the reference does not have the arms, or this host cannot run them.
     """
-    servers = servers_of(study, claim, reference)
+    whole = Experiment.from_plan(reference.plan, study)
+    servers = servers_of(whole, claim, reference.name)
     if server is not None and server not in servers:
         raise InputError(
             f"{reference.name} has no arms of {claim.id} on {shown(server)}. It has them on: "
             f"{', '.join(servers)}."
         )
-    parameters, gone = _on_this_host(study, reference, [server] if server else servers)
-    chosen = prepare(study, parameters, claim)
-    return replace(
-        chosen,
-        unavailable={**chosen.unavailable, **gone},
-        blocks=blocks_of(reference),
+    asked, gone = _on_this_host(whole, reference.name, [server] if server else servers)
+    ready = prepare(asked, claim)
+    return ready.with_plan(
+        unavailable={**ready.plan.unavailable, **gone}, blocks=blocks_of(reference)
     )
 
 
-def servers_of(study: Study, claim: Claim, reference: Earlier) -> list[str]:
+def servers_of(reference: Experiment, claim: Claim, name: str) -> list[str]:
     """Return the builds of a reference that have the arms of a claim.
 
     Raises
@@ -104,15 +104,15 @@ def servers_of(study: Study, claim: Claim, reference: Earlier) -> list[str]:
     servers = [
         build
         for build in plan.builds
-        if claim.arms_among([vars(arm) for arm in study.arms_of(plan, build)])
+        if claim.arms_among([vars(arm) for arm in reference.arms_on(build)])
     ]
     if not servers:
         wanted = {str(side["device"]) for side in claim.sides if "device" in side}
-        said = [why for name, why in plan.missing_devices.items() if name in wanted]
+        said = [why for device, why in plan.missing_devices.items() if device in wanted]
         because = f": {'; '.join(said)}" if said else ""
         raise InputError(
-            f"{reference.name} did not measure the arms of {claim.id}{because}. Name another "
-            f"report of {study.name} with --report; see: innolab list"
+            f"{name} did not measure the arms of {claim.id}{because}. Name another "
+            f"report of {reference.name} with --report; see: innolab list"
         )
     return servers
 
@@ -124,8 +124,8 @@ def blocks_of(reference: Earlier) -> Blocks:
 
 
 def _on_this_host(
-    study: Study, reference: Earlier, servers: Sequence[str]
-) -> tuple[Parameters, dict[str, str]]:
+    reference: Experiment, name: str, servers: Sequence[str]
+) -> tuple[Experiment, dict[str, str]]:
     """Return a reference's parameters with those of its builds that are here, and why others not.
 
     Raises
@@ -133,9 +133,8 @@ def _on_this_host(
     InputError
         Where none is here.
     """
-    parameters = study.check(reference.plan.parameters)
     kept, gone = [], {}
-    for wanted in parameters.builds:
+    for wanted in reference.parameters.builds:
         try:
             found = builds.find(machine.cache_folder(), wanted)
         except InputError as why:
@@ -147,16 +146,17 @@ def _on_this_host(
             kept.append(wanted)
     if not kept:
         raise InputError(
-            f"This host has none of the builds of {reference.name} ({', '.join(servers)}). "
+            f"This host has none of the builds of {name} ({', '.join(servers)}). "
             + " ".join(dict.fromkeys(gone.values()))
         )
-    return parameters.model_copy(update={"builds": kept}), gone
+    parameters = reference.parameters.model_copy(update={"builds": kept})
+    return Experiment.fresh(reference.study, parameters), gone
 
 
-def verdicts(study: Study, claim: Claim, plan: Plan, runs: Any) -> dict[str, Verdict]:
+def verdicts(experiment: Experiment, claim: Claim, runs: RunSet) -> dict[str, Verdict]:
     """Return a claim's verdict by server, as today's claims and rules judge these runs."""
-    found = judging.verdicts(study, replace(plan, claims=[claim.id]), runs)
-    return {verdict.server: verdict for verdict in found}
+    judged = judging.verdicts(experiment.with_plan(claims=[claim.id]), runs)
+    return {verdict.server: verdict for verdict in judged}
 
 
 def agrees(one: Verdict, other: Verdict) -> bool | None:
@@ -166,12 +166,13 @@ def agrees(one: Verdict, other: Verdict) -> bool | None:
     return None
 
 
-def differences(study: Study, reference: Earlier, plan: Plan, runs: Sequence[Run]) -> list[str]:
+def differences(experiment: Experiment, reference: Earlier, runs: Sequence[Run]) -> list[str]:
     """Return in what two sessions differ that may explain verdicts that differ, in words."""
     found = []
-    if plan.spec_sha256 != reference.plan.spec_sha256:
+    if experiment.plan.spec_sha256 != reference.plan.spec_sha256:
         found.append(
-            f"today's {study.name} measures otherwise than the innolab that measured the reference"
+            f"today's {experiment.name} measures otherwise than the innolab that measured the "
+            "reference"
         )
     of_reference, here = (_facts(of) for of in (reference.runs.runs, runs))
     found += [

@@ -23,8 +23,9 @@ from innolab.record.run import Run, trial_key
 from innolab.storage import emulated
 from innolab.storage.load import PAGE_READS
 from innolab.storage.profiles import HOST, Calibration
+from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.needs import needs
-from innolab.studies.study import Study, Trial
+from innolab.studies.study import Study
 
 # Making emulated disks takes seconds; a record's first set-up may have installed everything too.
 _MOST_SET_UP_S = 20.0
@@ -86,8 +87,7 @@ def speed(reference: Earlier) -> float:
 
 
 def estimate(
-    study: Study,
-    chosen: Plan,
+    experiment: Experiment,
     reference: Earlier,
     judged: Mapping[str, Verdict],
     speed: float = 1.0,
@@ -104,21 +104,19 @@ def estimate(
     InputError
         Where the reference has no complete run.
     """
-    parameters = study.check(chosen.parameters)
-    pace = TrialTimes(study, reference.runs.runs, reference.name, speed)
-    block = [trial for trial in study.planned(chosen) if trial.block == 0]
-    looks = chosen.blocks or study.looks(parameters)
-    last = looks.last
-    if parameters.budget_s:
-        last = max(looks.first, min(last, int(parameters.budget_s / pace.block_s(block))))
+    pace = TrialTimes(experiment.study, reference.runs.runs, reference.name, speed)
+    block = [trial for trial in experiment.trials if trial.block == 0]
+    looks, last = experiment.blocks, experiment.blocks.last
+    if budget_s := experiment.parameters.budget_s:
+        last = max(looks.first, min(last, int(budget_s / pace.block_s(block))))
     servers = list(dict.fromkeys(str(trial.factors["server"]) for trial in block))
     left_open = [name for name in servers if not _is_decided(judged.get(name))]
     blocks = {
         name: last if name in left_open else min(last, looks.first + judged[name].looks - 1)
         for name in servers
     }
-    unbuilt, dataset_s = _datasets(study, chosen, reference)
-    before_s = _before_s(study, chosen, reference) + (dataset_s or 0.0)
+    unbuilt, dataset_s = _datasets(experiment, reference)
+    before_s = _before_s(experiment, reference) + (dataset_s or 0.0)
 
     def until(of: Mapping[str, int]) -> float:
         passes = [[t for t in block if of[str(t.factors["server"])] > n] for n in range(last)]
@@ -135,8 +133,8 @@ def estimate(
         before_s=before_s,
         unbuilt=unbuilt,
         dataset_s=dataset_s,
-        memory=_memory(study, chosen, reference),
-        disk=_disk(study, chosen, reference),
+        memory=_memory(experiment, reference),
+        disk=_disk(experiment, reference),
         strange_arms=len({_arm(trial) for trial in block} - pace.arms.keys()),
         speed=speed,
     )
@@ -210,14 +208,14 @@ def _between(began: str, ended: str) -> float:
     return max(0.0, (last - first).total_seconds())
 
 
-def _before_s(study: Study, chosen: Plan, reference: Earlier) -> float:
+def _before_s(experiment: Experiment, reference: Earlier) -> float:
     """Return what comes before the first trial: making devices and calibrating those of the arms.
 
     A reference has calibrated all of its devices, which would be far too much.
     """
-    parameters = study.check(chosen.parameters)
+    study, parameters = experiment.study, experiment.parameters
     real = study.arrays(parameters)
-    local = {str(arm["device"]) for arm in chosen.arms if "device" in arm} - real.keys()
+    local = {str(arm["device"]) for arm in experiment.plan.arms if "device" in arm} - real.keys()
     known = {
         (facts["name"], str(facts["calibration"]))
         for run in reference.runs.runs
@@ -231,10 +229,10 @@ def _before_s(study: Study, chosen: Plan, reference: Earlier) -> float:
     return each_s * len(local) + (set_up_s if local - {HOST} or real else 0.0)
 
 
-def _datasets(study: Study, chosen: Plan, reference: Earlier) -> tuple[list[str], float | None]:
+def _datasets(experiment: Experiment, reference: Earlier) -> tuple[list[str], float | None]:
     """Return the builds whose dataset is not here yet, and how long making them takes."""
-    parameters = study.check(chosen.parameters)
-    recipe, cache = study.dataset(parameters), machine.cache_folder()
+    parameters = experiment.parameters
+    recipe, cache = experiment.study.dataset(parameters), machine.cache_folder()
     found = [builds.find(cache, wanted) for wanted in parameters.builds]
     here = [one for one in found if isinstance(one, builds.Build)]
     if recipe is datasets.NONE:
@@ -247,13 +245,12 @@ def _datasets(study: Study, chosen: Plan, reference: Earlier) -> tuple[list[str]
     return unbuilt, recorded_s / len(reference.plan.builds) * len(unbuilt)
 
 
-def _memory(study: Study, chosen: Plan, reference: Earlier) -> Amount:
+def _memory(experiment: Experiment, reference: Earlier) -> Amount:
     """Return the memory that servers take, and disks that are emulated in it."""
-    runs = _of_arms(chosen, reference.runs.runs)
-    if (measured := memory_bytes(runs, _beside(chosen, reference))) is not None:
+    runs = _of_arms(experiment.plan, reference.runs.runs)
+    if (measured := memory_bytes(runs, _beside(experiment.plan, reference))) is not None:
         return Amount(measured, measured=True)
-    arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
-    wanted = needs(study, study.check(chosen.parameters), arms)
+    wanted = needs(experiment)
     image = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = image if image and emulated.backing(image) == _MEMORY else 0
     pools = [_filled_bytes(run, reference) for run in runs]
@@ -268,17 +265,17 @@ def _filled_bytes(run: Run, reference: Earlier) -> int:
     return servers * (pool + OVERHEAD_BYTES) if pool else 0
 
 
-def _disk(study: Study, chosen: Plan, reference: Earlier) -> Amount:
+def _disk(experiment: Experiment, reference: Earlier) -> Amount:
     """Return what datasets and copies take of the disk, and disks that are emulated on it."""
-    runs = _of_arms(chosen, reference.runs.runs)
-    if (measured := disk_bytes(runs, _beside(chosen, reference))) is not None:
+    runs = _of_arms(experiment.plan, reference.runs.runs)
+    if (measured := disk_bytes(runs, _beside(experiment.plan, reference))) is not None:
         return Amount(measured, measured=True)
-    parameters = study.check(chosen.parameters)
-    arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
-    wanted = needs(study, parameters, arms)
+    wanted = needs(experiment)
     image = wanted.emulated_bytes * wanted.emulated_disks
     on_disk = image if image and emulated.backing(image) != _MEMORY else 0
-    return Amount(wanted.disk_bytes_per_build * len(parameters.builds) + on_disk, measured=False)
+    return Amount(
+        wanted.disk_bytes_per_build * len(experiment.parameters.builds) + on_disk, measured=False
+    )
 
 
 def _of_arms(chosen: Plan, runs: Sequence[Run]) -> list[Run]:

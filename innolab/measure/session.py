@@ -27,14 +27,14 @@ from innolab.mysql.builds import Build
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.record import journal, series_store
 from innolab.record.journal import Journal
-from innolab.record.plan import Plan, Progress
+from innolab.record.plan import Progress
 from innolab.record.run import SCHEMA, CheckResult, Factors, Observation, Run
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
+from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.needs import needs
-from innolab.studies.parameters import Parameters
-from innolab.studies.study import Arm, Study, Trial
+from innolab.studies.study import Arm
 
 # Less than what a server asks for when a table's file grows.
 _FULL_BYTES = 8 * 1024**2
@@ -43,9 +43,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 @contextlib.contextmanager
 def opened(
-    study: Study,
-    parameters: Parameters,
-    chosen: Plan,
+    experiment: Experiment,
     report: Path,
     progress: Progress,
     clock: Clock,
@@ -54,13 +52,12 @@ def opened(
 ) -> Iterator["Session"]:
     """Have a session while the block runs, connected to the hosts that its study needs."""
     with contextlib.ExitStack() as stack:
-        if arrays := arrays_of(study, parameters):
+        if arrays := arrays_of(experiment):
             stack.callback(arrays.host.close)
-        spread = stack.enter_context(nodes.of(study, parameters, chosen.builds, progress.say))
+        spread = stack.enter_context(nodes.of(experiment, progress.say))
         session = Session(
-            study, parameters, chosen, report, progress, clock, arrays, spread,
-            keep_failed=keep_failed,
-        )  # fmt: skip
+            experiment, report, progress, clock, arrays, spread, keep_failed=keep_failed
+        )
         stack.callback(session.close)
         yield session
 
@@ -70,9 +67,7 @@ class Session:
 
     def __init__(
         self,
-        study: Study,
-        parameters: Parameters,
-        chosen: Plan,
+        experiment: Experiment,
         report: Path,
         progress: Progress,
         clock: Clock,
@@ -81,8 +76,8 @@ class Session:
         *,
         keep_failed: bool = False,
     ) -> None:
-        self.study = study
-        self.parameters = parameters
+        study, parameters = experiment.study, experiment.parameters
+        self.experiment = experiment
         self.report = report
         self.progress = progress
         self.clock = clock
@@ -90,8 +85,7 @@ class Session:
         self.folder = self.cache / datasets.WORK
         self.base = base_settings_file(self.cache)
         self.recipe = study.dataset(parameters)
-        self.builds = _builds_of(self.cache, parameters, chosen)
-        self.spec_sha256 = study.spec_sha256(parameters)
+        self.builds = _builds_of(self.cache, experiment)
         self._datasets: dict[str, datasets.Dataset] = {}
         self._clones: dict[Path, datasets.Clone] = {}
         self._written: list[datasets.Clone] = []
@@ -101,10 +95,9 @@ class Session:
         self._memory = Memory()
         self._predecessor: Factors | None = None
         self._own_facts = own_facts()
-        self.arms = [arm for build in chosen.builds for arm in study.arms_of(chosen, build)]
         self.sites = Sites(
             self.folder,
-            needs(study, parameters, self.arms).emulated_bytes,
+            needs(experiment).emulated_bytes,
             study.calibration_s.of(parameters),
             arrays,
             progress.say,
@@ -143,7 +136,7 @@ class Session:
 
     def prepare_devices(self) -> None:
         """Make ready every device that can be before the first trial, and ask fio for its speed."""
-        arms = [vars(arm) for arm in self.arms]
+        arms = [vars(arm) for arm in self.experiment.arms]
         if self.arrays is not None:
             self.progress.say(f"{self.arrays.host.name}: installing servers and tools")
             with self.clock.stage("set-up"):
@@ -177,6 +170,7 @@ class Session:
 
     def run(self, trial: Trial) -> Run:
         """Run one trial and return its record; a failure is a record too."""
+        study, parameters = self.experiment.study, self.experiment.parameters
         site = self._site(trial)
         facts = self._facts_of(site)
         of_nodes = [self._facts_of(replace(site, host=one, data=one.folder)) for one in self._nodes]
@@ -198,9 +192,9 @@ class Session:
             journal=self._journal(trial, site),
             say=self.progress.say,
             mark=self.progress.mark,
-            parameters=self.parameters,
+            parameters=parameters,
             nodes=self._nodes,
-            seed=(self.parameters.seed + trial.position) % 2**20 * 1000,
+            seed=(parameters.seed + trial.position) % 2**20 * 1000,
             memory=self._memory,
         )
         bench.note("predecessor", self._predecessor)
@@ -211,8 +205,8 @@ class Session:
         try:
             self._discard_written()
             _probe(bench)
-            for row in self.study.trial(bench, Arm(**trial.factors)):
-                rows.append(self.study.observation(row))
+            for row in study.trial(bench, Arm(**trial.factors)):
+                rows.append(study.observation(row))
         except (InnolabError, OSError) as failure:
             if isinstance(failure, OSError) and failure.errno in _NO_ROOM:
                 raise InnolabError(
@@ -294,13 +288,13 @@ class Session:
         judged: list[CheckResult] = []
         if error is None:
             evidence = checks.Evidence(rows, bench.conditions, bench.variables)
-            judged = self.study.judged(evidence)
+            judged = self.experiment.judged(evidence)
         return Run(
             schema_=SCHEMA,
-            study=self.study.name,
-            spec_sha256=self.spec_sha256,
-            scale=self.parameters.scale,
-            effort=self.parameters.effort_name,
+            study=self.experiment.name,
+            spec_sha256=self.experiment.spec_sha256,
+            scale=self.experiment.parameters.scale,
+            effort=self.experiment.parameters.effort_name,
             trial=trial.position,
             block=trial.block,
             factors=trial.factors,
@@ -336,10 +330,10 @@ def _disk_full(site: Site) -> str:
     return f"The disk of the data is full ({bytes_text(free)} free). "
 
 
-def _builds_of(cache: Path, parameters: Parameters, chosen: Plan) -> dict[str, Build]:
-    found = [builds.find(cache, wanted) for wanted in parameters.builds]
+def _builds_of(cache: Path, experiment: Experiment) -> dict[str, Build]:
+    found = [builds.find(cache, wanted) for wanted in experiment.parameters.builds]
     usable = {b.id: b for b in found if isinstance(b, Build)}
-    if gone := [name for name in chosen.builds if name not in usable]:
+    if gone := [name for name in experiment.plan.builds if name not in usable]:
         raise InputError(
             f"This report was begun with {', '.join(gone)}, which this host no longer has. "
             f"Install it again with: {places.set_up()}; or move the unfinished report away."

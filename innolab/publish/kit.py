@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from innolab import studies
 from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
 from innolab.publish import dark, refit
 from innolab.publish.styles import Style, Width
-from innolab.record.plan import Plan
 from innolab.report import (
     citation,
     embedding,
@@ -35,7 +33,7 @@ from innolab.report.citation import Citation
 from innolab.report.prose import Prose, from_markdown, in_markdown
 from innolab.report.render import TEMPLATES
 from innolab.studies import rules
-from innolab.studies.study import Study
+from innolab.studies.experiment import Experiment
 
 _CSS_PX_PER_INCH = 96
 README = "README.md"
@@ -89,15 +87,14 @@ def make(
     _check_folder(report, folder, overwrite=overwrite)
     body = manifest.read(report)
     _check_seal(report, body)
-    plan = Plan.read(report)
-    study = studies.find(plan.study)
+    experiment = Experiment.read(report)
     if spoken:
-        plan = study.asking(plan, {"language": spoken})
+        experiment = experiment.asking({"language": spoken})
     with tempfile.TemporaryDirectory(prefix="innolab-figure-") as place:
         made = Path(place) / "kit"
         made.mkdir()
-        with language.speaking(plan.parameters.get("language", language.ENGLISH)):
-            _write(report, name, style, body, study, plan, made)
+        with language.speaking(experiment.parameters.language):
+            _write(report, name, style, body, experiment, made)
         return _move(made, folder)
 
 
@@ -106,15 +103,14 @@ def _write(
     name: str,
     style: Style,
     body: dict[str, Any],
-    study: Study,
-    plan: Plan,
+    experiment: Experiment,
     made: Path,
 ) -> None:
     copy = made.parent / str(body["version"])
     copy.mkdir()
     folders.copy_recorded(report, copy)
-    plan.write(copy)
-    study = rules.with_papers(study, report)
+    experiment.plan.write(copy)
+    study = rules.with_papers(experiment.study, report)
     rules.keep(study, copy)
     cited = citation.of_report(body, study.title)
     try:
@@ -132,7 +128,7 @@ def _write(
             f"with its values. Or make a new report of the same runs: innolab render {cited.report}"
         ) from None
     (made / f"{name}.csv").write_text(values)
-    fields = value_columns.columns(drawn.values, study, study.check(plan.parameters))
+    fields = value_columns.columns(drawn.values, study, experiment.parameters)
     _write_words(drawn, fields, drawings, cited, made)
 
 

@@ -10,11 +10,11 @@ import ipywidgets as widgets
 
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
-from innolab.record.plan import Plan
 from innolab.record.runlog import FILE
 from innolab.record.runs import RunSet
 from innolab.report import folders, points
 from innolab.report.points import BLOCK, View
+from innolab.studies.experiment import Experiment
 
 _NONE = "none"
 
@@ -122,12 +122,9 @@ class Explorer:
         study = studies.find(self.study.value)
         folder = self._known[self.study.value][self.report.value]
         try:
-            plan, self._runs = Plan.read(folder), study.read(folder)
-            self._orders = {
-                "server": plan.builds,
-                **{name: list(levels) for name, levels in study.within.items()},
-                **study.levels(study.check(plan.parameters)),
-            }
+            self._runs = study.read(folder)
+            within = {name: list(levels) for name, levels in study.within.items()}
+            self._orders = {**within, **Experiment.read(folder, study).levels}
         except InnolabError as error:
             self._show_nothing(str(error))
             return

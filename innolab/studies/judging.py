@@ -9,27 +9,53 @@ and anyone who looked again at a decided claim would have to pay for that look t
 from collections.abc import Sequence
 
 from innolab.analysis import controls, group_sequential
+from innolab.analysis import verdicts as judged
 from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import FailedControl, Verdict
-from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
-from innolab.studies.study import Study
+from innolab.studies.experiment import Experiment
 
 # One block leaves no interval, whatever its level.
 _LEAST_BLOCKS = 2
 
 
-def verdicts(study: Study, chosen: Plan, runs: RunSet) -> list[Verdict]:
+def verdicts(experiment: Experiment, runs: RunSet) -> list[Verdict]:
     """Return every claim's verdict on every server of a plan, by the blocks that are recorded.
 
     A control that failed withholds its verdicts, also those that were decided before it failed.
     """
-    failed = controls.controls(runs, study.compared).failed
-    if chosen.blocks is None or chosen.blocks.last < _LEAST_BLOCKS:
-        return study.look(chosen, runs, failed_controls=failed)
+    failed = controls.controls(runs, experiment.study.compared).failed
+    blocks = experiment.plan.blocks
+    if blocks is None or blocks.last < _LEAST_BLOCKS:
+        return _one_look(experiment, runs, failed)
     done = 1 + max((run.block for run in runs.runs), default=-1)
-    return Looks(study, chosen.blocks, chosen, runs, failed).after(done)
+    return Looks(experiment, runs, failed).after(done)
+
+
+def _one_look(
+    experiment: Experiment,
+    runs: RunSet,
+    failed: Sequence[FailedControl],
+    level: float = LEVEL,
+    looks: int = 1,
+) -> list[Verdict]:
+    study, plan = experiment.study, experiment.plan
+    return judged.verdicts(
+        [claim for claim in study.claims() if not plan.claims or claim.id in plan.claims],
+        study.published(),
+        runs,
+        plan.builds,
+        declared=study.variables,
+        units=study.units,
+        doubts=study.doubts,
+        unavailable=plan.unavailable,
+        missing_devices=plan.missing_devices,
+        why_lacking=plan.why_lacking,
+        failed_controls=failed,
+        level=level,
+        looks=looks,
+    )
 
 
 class Looks:
@@ -37,52 +63,42 @@ class Looks:
 
     Parameters
     ----------
-    blocks : the first and the last look
     failed : the controls that failed
     """
 
     def __init__(
-        self,
-        study: Study,
-        blocks: Blocks,
-        chosen: Plan,
-        runs: RunSet,
-        failed: Sequence[FailedControl] = (),
+        self, experiment: Experiment, runs: RunSet, failed: Sequence[FailedControl] = ()
     ) -> None:
-        self._study, self._chosen, self._runs, self._failed = study, chosen, runs, failed
-        self._blocks = blocks
+        self._experiment, self._runs, self._failed = experiment, runs, failed
         self._after: dict[int, dict[tuple[str, str], Verdict]] = {}
 
     def after(self, blocks: int) -> list[Verdict]:
         """Return the verdicts after a number of blocks, those of earlier looks among them."""
-        if blocks < self._blocks.first:
-            return [_too_early(verdict, self._blocks) for verdict in self._look(blocks)]
-        return list(self._decided(min(blocks, self._blocks.last)).values())
+        first, last = self._experiment.blocks
+        if blocks < first:
+            return [_too_early(verdict, first) for verdict in self._look(blocks)]
+        return list(self._decided(min(blocks, last)).values())
 
     def _decided(self, blocks: int) -> dict[tuple[str, str], Verdict]:
         if blocks not in self._after:
-            before = self._decided(blocks - 1) if blocks > self._blocks.first else {}
+            before = self._decided(blocks - 1) if blocks > self._experiment.blocks.first else {}
             kept = {key: one for key, one in before.items() if one.verdict in DECIDED}
-            found = {(one.claim, one.server): one for one in self._look(blocks)}
-            self._after[blocks] = found | kept
+            now = {(one.claim, one.server): one for one in self._look(blocks)}
+            self._after[blocks] = now | kept
         return self._after[blocks]
 
     def _look(self, blocks: int) -> list[Verdict]:
         """Return the verdicts after a number of blocks, or as if the first look were there."""
-        first, last = self._blocks
+        first, last = self._experiment.blocks
         level = group_sequential.level_at(max(blocks, first), first, last, LEVEL)
         assert level is not None
-        return self._study.look(
-            self._chosen,
-            self._runs.where(lambda run: run.block < blocks),
-            failed_controls=self._failed,
-            level=level,
-            looks=max(1, blocks - first + 1),
-        )
+        runs = self._runs.where(lambda run: run.block < blocks)
+        looks = max(1, blocks - first + 1)
+        return _one_look(self._experiment, runs, self._failed, level, looks)
 
 
-def _too_early(verdict: Verdict, blocks: Blocks) -> Verdict:
+def _too_early(verdict: Verdict, first: int) -> Verdict:
     if verdict.verdict not in DECIDED:
         return verdict
-    reason = f"claims are judged after block {blocks.first}"
+    reason = f"claims are judged after block {first}"
     return verdict.model_copy(update={"verdict": "inconclusive", "reason": reason, "needs": reason})

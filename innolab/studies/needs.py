@@ -1,11 +1,9 @@
 """What a study needs of its host, known before anything is measured."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from innolab.storage.profiles import HOST, profiles
-from innolab.studies.parameters import Parameters
-from innolab.studies.study import Arm, Study
+from innolab.studies.experiment import Experiment
 
 # What a file system needs beside its files.
 _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
@@ -23,11 +21,12 @@ class Needs(NamedTuple):
     emulated_disks: int
 
 
-def needs(study: Study, parameters: Parameters, arms: Sequence[Arm]) -> Needs:
-    """Return what some arms of a study need of a host: the largest pool, all copies of the data.
+def needs(experiment: Experiment) -> Needs:
+    """Return what an experiment needs of a host: the largest pool, all copies of the data.
 
-    An upper bound: pools need not fill, nor do what trials add to the data.
+    An upper bound: pools need not fill, nor need trials add all that they may to the data.
     """
+    study, parameters, arms = experiment.study, experiment.parameters, experiment.arms
     recipe = study.dataset(parameters)
     asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
     pools = [int(settings.get("innodb_buffer_pool_size", 0)) for settings in asked]

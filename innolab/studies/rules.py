@@ -20,8 +20,8 @@ from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import Profile, of_limits
-from innolab.studies.parameters import Parameters
-from innolab.studies.study import Papers, Study, digest_of_spec
+from innolab.studies.experiment import Experiment, digest_of_spec
+from innolab.studies.study import Papers, Study
 
 FILE, CLAIMS_FILE, PUBLISHED_FILE = "rules.json", "claims.yml", "published.csv"
 _MOST_NAMED = 6
@@ -116,29 +116,29 @@ class Rules(BaseModel):
         return [f"{FILE}: {fault}" for fault in found]
 
 
-def of(study: Study, plan: Plan, runs: RunSet) -> Rules:
+def of(experiment: Experiment, runs: RunSet) -> Rules:
     """Return what runs are judged by today."""
-    parameters = study.check(plan.parameters)
+    study, parameters = experiment.study, experiment.parameters
     known = {**CHECKS, **study.own_checks}
-    arms = [arm for build in plan.builds for arm in study.arms_of(plan, build)]
     return Rules(
         schema=1,
         revision=study.revision,
         measured=json.loads(json.dumps(parameters.measured())),
         rows=study.dataset(parameters).expected["rows"],
-        devices=study.limits(parameters),
+        devices=experiment.limits,
         whole_plot=study.whole_plot,
-        arms=[_of_arm(study, parameters, dict(vars(arm)), runs) for arm in arms],
+        arms=[_of_arm(experiment, dict(vars(arm)), runs) for arm in experiment.arms],
         checks=list(study.checks),
         bounds={name: dict(known[name].bounds) for name in study.checks if known[name].bounds},
     )
 
 
-def _of_arm(study: Study, parameters: Parameters, factors: Factors, runs: RunSet) -> ArmRules:
+def _of_arm(experiment: Experiment, factors: Factors, runs: RunSet) -> ArmRules:
     of_arm = [run for run in runs.runs if run.factors == factors and run.status == "complete"]
-    asked = [study.asked(parameters, run) for run in of_arm]
+    asked = [experiment.required(run) for run in of_arm]
     settings = {json.dumps(dict(one.settings), sort_keys=True, default=str): None for one in asked}
-    array = study.arrays(parameters).get(str(factors.get("device")))
+    arrays = experiment.study.arrays(experiment.parameters)
+    array = arrays.get(str(factors.get("device")))
     return ArmRules(
         factors=factors,
         settings=[json.loads(text) for text in settings],
@@ -150,7 +150,7 @@ def _of_arm(study: Study, parameters: Parameters, factors: Factors, runs: RunSet
 def keep(study: Study, folder: Path) -> None:
     """Write into a folder with runs what they are judged by, as far as it is not there yet."""
     if not (folder / FILE).exists():
-        made = of(study, Plan.read(folder), study.read(folder))
+        made = of(Experiment.read(folder, study), study.read(folder))
         body = made.model_dump(by_alias=True)
         files.write(folder / FILE, json.dumps(body, indent=1) + "\n")
     for name, source in _papers(study).items():
@@ -192,16 +192,16 @@ def with_papers(study: Study, folder: Path) -> Study:
     return replace(study, papers=Papers(published, claims, study.papers.notebook))
 
 
-def applied(study: Study, kept: Rules, folder: Path) -> Study:
-    """Return a study that judges by what a report keeps; checks that it does not know are out."""
+def applied(study: Study, kept: Rules, folder: Path) -> Experiment:
+    """Return a report's experiment, judged by what it keeps; checks that are unknown are out."""
     known = {**CHECKS, **study.own_checks}
-    return replace(
+    study = replace(
         with_papers(study, folder),
-        fixed_arms=[arm.factors for arm in kept.arms],
         whole_plot=kept.whole_plot,
         checks=[name for name in kept.checks if name in known],
-        bounds=kept.bounds,
     )
+    arms = [arm.factors for arm in kept.arms]
+    return replace(Experiment.read(folder, study), fixed_arms=arms, bounds=kept.bounds)
 
 
 def differences(kept: Rules, today: Rules) -> Iterator[str]:

@@ -11,17 +11,16 @@ from itertools import groupby
 from innolab.analysis import claim_files, controls
 from innolab.analysis.claims import Where
 from innolab.analysis.verdicts import Verdict
-from innolab.record.plan import Plan
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.studies import judging
-from innolab.studies.study import Study, Trial
+from innolab.studies.experiment import Experiment, Trial
 
 # A whole block may be missing.
 _MOST_NAMED = 5
 
 
-def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = ()) -> list[Trial]:
+def due(experiment: Experiment, runs: RunSet, registered: Collection[str] = ()) -> list[Trial]:
     """Return the trials of a plan that its runs call for, in the order of their running.
 
     Those of a block are known once all runs of the blocks before it are recorded: the list ends
@@ -34,20 +33,20 @@ def due(study: Study, chosen: Plan, runs: RunSet, registered: Collection[str] = 
         before the first look
     """
     recorded = {run.key for run in runs.runs}
-    if chosen.blocks and set(registered) - {claim_files.sha256(study.papers.claims)}:
-        first = chosen.blocks.first
-        return [t for t in study.planned(chosen) if t.block < first or t.key in recorded]
-    looks = judging.Looks(study, chosen.blocks, chosen, runs) if chosen.blocks else None
-    blocks = {n: list(t) for n, t in groupby(study.planned(chosen), key=lambda trial: trial.block)}
-    found: list[Trial] = []
-    for wave in chosen.waves(len(blocks)):
+    plan, trials, first = experiment.plan, experiment.trials, experiment.blocks.first
+    if plan.blocks and set(registered) - {claim_files.sha256(experiment.study.papers.claims)}:
+        return [trial for trial in trials if trial.block < first or trial.key in recorded]
+    looks = judging.Looks(experiment, runs)
+    blocks = {number: list(of) for number, of in groupby(trials, key=lambda trial: trial.block)}
+    due: list[Trial] = []
+    for wave in plan.waves(len(blocks)):
         of_wave = [trial for block in wave for trial in blocks[block]]
-        if looks and chosen.blocks and wave.start >= chosen.blocks.first:
-            of_wave = _still_open(study, chosen, looks, runs, of_wave)
-        found += of_wave
+        if plan.blocks and wave.start >= first:
+            of_wave = _still_open(experiment, looks, runs, of_wave)
+        due += of_wave
         if not of_wave or not recorded.issuperset(trial.key for trial in of_wave):
             break
-    return found
+    return due
 
 
 def missing(due: Sequence[Trial], runs: RunSet) -> str | None:
@@ -70,17 +69,17 @@ def missing(due: Sequence[Trial], runs: RunSet) -> str | None:
 
 
 def _still_open(
-    study: Study, chosen: Plan, looks: judging.Looks, runs: RunSet, trials: list[Trial]
+    experiment: Experiment, looks: judging.Looks, runs: RunSet, trials: list[Trial]
 ) -> list[Trial]:
     """Return the trials of a wave that are worth their time, given the blocks before it."""
     block = trials[0].block
     before = runs.where(lambda run: run.block < block)
-    if _is_over_budget(study, chosen, before.runs, trials):
+    if _is_over_budget(experiment, before.runs, trials):
         return []
     # What a failed control withholds is open, also where it was decided.
-    is_sound = not controls.controls(before, study.compared).failed
-    now = looks.after(block) if is_sound else judging.verdicts(study, chosen, before)
-    sides = _undecided(study, now)
+    is_sound = not controls.controls(before, experiment.study.compared).failed
+    now = looks.after(block) if is_sound else judging.verdicts(experiment, before)
+    sides = _undecided(experiment, now)
     arms = [trial for trial in trials if _is_of(trial.factors, sides)]
     servers = {trial.factors["server"] for trial in arms}
     # The control stays as long as any arm of its server does: arm and twin.
@@ -92,9 +91,9 @@ def _still_open(
     ]
 
 
-def _undecided(study: Study, verdicts: Sequence[Verdict]) -> list[tuple[str, Where]]:
+def _undecided(experiment: Experiment, verdicts: Sequence[Verdict]) -> list[tuple[str, Where]]:
     """Return server and levels of each arm that a claim still waits for."""
-    sides = {claim.id: claim.sides for claim in study.claims()}
+    sides = {claim.id: claim.sides for claim in experiment.study.claims()}
     return [
         (verdict.server, side)
         for verdict in verdicts
@@ -112,14 +111,12 @@ def _is_of(factors: Factors, sides: Sequence[tuple[str, Where]]) -> bool:
     )
 
 
-def _is_over_budget(
-    study: Study, chosen: Plan, runs: Sequence[Run], trials: Sequence[Trial]
-) -> bool:
+def _is_over_budget(experiment: Experiment, runs: Sequence[Run], trials: Sequence[Trial]) -> bool:
     """Return whether a wave, at the pace of the blocks before it, would exceed the time given."""
-    budget_s = study.check(chosen.parameters).budget_s
+    budget_s = experiment.parameters.budget_s
     if budget_s is None or not runs:
         return False
     spent_s = sum(sum(run.conditions["time_s"].values()) for run in runs)
     of_block = sum(trial.block == trials[0].block for trial in trials)
     # Hosts spend their time beside each other.
-    return bool(spent_s * (1 / (chosen.wave or 1) + of_block / len(runs)) > budget_s)
+    return bool(spent_s * (1 / (experiment.plan.wave or 1) + of_block / len(runs)) > budget_s)

@@ -1,40 +1,30 @@
 """What a study is: a grid of arms, a trial, metrics; and the plan that follows from parameters."""
 
-import hashlib
 import itertools
-import json
 import math
-import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from innolab.analysis import verdicts
 from innolab.analysis.bounds import Metric
-from innolab.analysis.checks import CHECKS, Bounds, judge
+from innolab.analysis.checks import CHECKS
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
-from innolab.analysis.consistency import RequiredSettings
 from innolab.analysis.doubts import Doubt
-from innolab.analysis.evidence import Check, Evidence
+from innolab.analysis.evidence import Check
 from innolab.analysis.published import Published, published_of
-from innolab.analysis.stats import LEVEL
-from innolab.analysis.verdicts import FailedControl, Verdict
-from innolab.base.errors import InnolabError, InputError
+from innolab.base.errors import InnolabError
 from innolab.bench.trial import Bench
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Recipe
-from innolab.record import run as recorded
-from innolab.record.plan import Blocks, Plan
-from innolab.record.run import Factors, Level, Observation, Run, trial_key
+from innolab.record.plan import Blocks
+from innolab.record.run import Level, Observation
 from innolab.record.runs import RunSet
-from innolab.storage.profiles import profiles
 from innolab.storage.raid import Array
 from innolab.studies import parameters as checking
-from innolab.studies import trial_order
 from innolab.studies.parameters import ByEffort, ByScale, Parameters
 
 # Levels in their order; a mapping gives levels names, which claims may use.
@@ -50,39 +40,6 @@ class Arm(SimpleNamespace):
     def __getattr__(self, name: str) -> Any:
         """Refuse what is no factor of this arm."""
         raise AttributeError(f"the arm has no factor '{name}'; it has: {', '.join(vars(self))}")
-
-
-def digest_of_spec(
-    study: str, revision: int, measured: Mapping[str, Any], devices: Mapping[str, Any]
-) -> str:
-    """Return the digest of all that decides what is measured, which each run records.
-
-    Parameters
-    ----------
-    measured : the parameters that decide it
-    devices : the limits or service times of each emulated device
-    """
-    body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One planned (arm, replicate).
-
-    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0. A
-    twin is the second measurement of an arm in its block, which has to give what the first gave.
-    """
-
-    position: int
-    block: int
-    factors: Factors
-    twin: bool = False
-
-    @property
-    def key(self) -> str:
-        """Return the identity of this trial in its plan, as recorded in its run."""
-        return trial_key(self.block, self.factors, twin=self.twin)
 
 
 class Papers(NamedTuple):
@@ -121,7 +78,6 @@ class Study:
     trial : takes a bench and an arm, and yields observations
     checks : the names of those validity checks that its runs must pass
     own_checks : checks by name that only this study has
-    bounds : by check, bounds to judge by instead of the check's own: a report's
     variables : for each factor, the server variables that may differ between its levels
     needed_variables : server variables without which the study makes no sense
     known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
@@ -163,7 +119,6 @@ class Study:
     within: Mapping[str, Levels] = field(default_factory=dict)
     control: Mapping[str, Level] = field(default_factory=dict)
     own_checks: Mapping[str, Check] = field(default_factory=dict)
-    bounds: Bounds = field(default_factory=dict)
     needed_variables: Collection[str] = ()
     known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
     doubts: Sequence[Doubt] = ()
@@ -183,8 +138,6 @@ class Study:
     impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    # The arms of a recorded report, instead of those that today's factors give.
-    fixed_arms: Sequence[Factors] = ()
     # Given by `studies.find`: a study's folder and its files say them.
     name: str = ""
     papers: Papers = _NO_PAPERS
@@ -242,102 +195,11 @@ class Study:
         }
 
     def arms(self, parameters: Parameters, build: str) -> list[Arm]:
-        """Return every arm on one build."""
-        if self.fixed_arms:
-            return [Arm(**arm) for arm in self.fixed_arms if arm["server"] == build]
-        return self._combined(parameters, build)
-
-    def _combined(self, parameters: Parameters, build: str) -> list[Arm]:
+        """Return every arm that some parameters give on one build."""
         levels = self.levels(parameters)
         combined = itertools.product(*levels.values())
         arms = [Arm(server=build, **dict(zip(levels, arm, strict=True))) for arm in combined]
         return [arm for arm in arms if self.keep(parameters, arm)]
-
-    def devices(self, parameters: Parameters) -> list[str]:
-        """Return the devices that it runs on, by name; none for a study that varies no device."""
-        return [str(name) for name in self.levels(parameters).get("device", [])]
-
-    def spec_sha256(self, parameters: Parameters) -> str:
-        """Return the digest that two runs must share to be compared."""
-        measured, limits = parameters.measured(), self.limits(parameters)
-        return digest_of_spec(self.name, self.revision, measured, limits)
-
-    def limits(self, parameters: Parameters) -> dict[str, dict[str, int | float | None]]:
-        """Return what each emulated device of it can do: a profile may change under its name."""
-        known = profiles()
-        return {name: known[name].limits() for name in self.devices(parameters) if name in known}
-
-    def looks(self, parameters: Parameters) -> Blocks:
-        """Return the first and the last number of blocks: as asked, else as the effort has it."""
-        asked = parameters.replicates
-        return Blocks(asked, asked) if asked else self.blocks.of(parameters)
-
-    def twin(self, parameters: Parameters, build: str) -> Arm:
-        """Return the arm on a build that is measured twice in each block."""
-        return self.control_among(self.arms(parameters, build))
-
-    def control_among(self, arms: Sequence[Arm]) -> Arm:
-        """Return the control among some arms, the first where it is none of them."""
-        fits = (arm for arm in arms if self.control.items() <= vars(arm).items())
-        return next(fits, arms[0])
-
-    def arms_of(self, chosen: Plan, build: str) -> list[Arm]:
-        """Return every arm of a plan on one build: those that the build can have."""
-        arms = self.arms(self.check(chosen.parameters), build)
-        return [
-            arm
-            for arm in arms
-            if chosen.why_lacking(build, vars(arm)) is None
-            and (not chosen.arms or vars(arm) in chosen.arms)
-        ]
-
-    def planned(self, chosen: Plan) -> list[Trial]:
-        """Return all trials of a plan in the order of their running, up to its last block.
-
-        Each block holds every arm on every build once, and the twins, in an order of its own drawn
-        from the seed: a drift of the machine falls on all arms alike. The order does not depend on
-        how far an earlier session came.
-        """
-        parameters = self.check(chosen.parameters)
-        arms = [(arm, False) for b in chosen.builds for arm in self.arms_of(chosen, b)]
-        arms += [(Arm(**factors), True) for factors in chosen.twins]
-        plot = self.whole_plot
-        ordered = trial_order.orders(
-            arms,
-            lambda placed: trial_key(0, vars(placed[0])),
-            random.Random(parameters.seed),
-            (lambda placed: getattr(placed[0], plot)) if plot else None,
-        )
-        trials: list[Trial] = []
-        blocks = chosen.blocks or self.looks(parameters)
-        for block, order in zip(range(blocks.last), ordered, strict=False):
-            for arm, twin in order:
-                trials.append(Trial(len(trials), block, dict(vars(arm)), twin))
-        return trials
-
-    def plan_sha256(self, chosen: Plan) -> str:
-        """Return the digest of what a plan measures."""
-        return chosen.sha256(self.parameters.with_role("asks"))
-
-    def asking(self, chosen: Plan, given: Mapping[str, Any]) -> Plan:
-        """Return the plan of the same runs with other parameters for what is asked of them.
-
-        Raises
-        ------
-        InputError
-            Where a parameter would need other runs, or is wrong.
-        """
-        known = chosen.parameters
-        self.check({**known, **given})
-        asks = self.parameters.with_role("asks")
-        changed = {k: v for k, v in given.items() if k not in known or known[k] != v}
-        if others := sorted(changed.keys() - asks):
-            raise InputError(
-                f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
-                f"Parameters that may change: {', '.join(sorted(asks)) or 'none'}. Nothing "
-                "was written."
-            )
-        return replace(chosen, parameters={**known, **changed})
 
     def observation(self, row: Mapping[str, Any]) -> Observation:
         """Return a row of what a trial gave, refusing what is not declared or not finite.
@@ -356,30 +218,9 @@ class Study:
                 raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
         return dict(row)
 
-    def judged(self, evidence: Evidence) -> list[recorded.CheckResult]:
-        """Return the results of the study's checks, in their order."""
-        known = {**CHECKS, **self.own_checks}
-        return judge(evidence, {name: known[name] for name in self.checks}, self.bounds)
-
     def read(self, folder: Path) -> RunSet:
         """Return the runs that a report's folder holds."""
         return RunSet.read(folder, self.within, self.upgrade)
-
-    def asked(self, parameters: Parameters, run: Run) -> RequiredSettings:
-        """Return what a run must have recorded, by its parameters and levels."""
-        arm = Arm(**run.factors)
-        array = self.arrays(parameters).get(str(run.factors.get("device")))
-        return RequiredSettings(
-            settings=self.settings(parameters, arm, run.conditions["dataset"]),
-            values={
-                **parameters.measured(),
-                "rows": self.dataset(parameters).expected["rows"],
-                **run.factors,
-            },
-            array=None if array is None else array._asdict(),
-            # Before there were efforts, windows had other lengths.
-            known_windows_s=self.known_windows_s(parameters, arm) if run.effort else (),
-        )
 
     def claims(self) -> list[Claim]:
         """Return the claims, in the order of their file.
@@ -395,42 +236,9 @@ class Study:
     def _claims(self) -> list[Claim]:
         widest = self.parameters(scale="paper")
         factors = {**self.factors(widest), **self.within}
-        arms = [vars(arm) for arm in self._combined(widest, "")]
+        arms = [vars(arm) for arm in self.arms(widest, "")]
         return claims_of(self.papers.claims, factors, set(self.metrics), arms)
 
     def published(self) -> dict[str, Published]:
         """Return the published figures by id."""
         return published_of(self.papers.published)
-
-    def look(
-        self,
-        chosen: Plan,
-        runs: RunSet,
-        *,
-        failed_controls: Sequence[FailedControl] = (),
-        level: float = LEVEL,
-        looks: int = 1,
-    ) -> list[Verdict]:
-        """Return the verdict of every claim of a plan on every server of it, at one look.
-
-        See `innolab.studies.judging` for the looks that a plan has.
-
-        Parameters
-        ----------
-        failed_controls, level, looks : as `innolab.analysis.verdicts.verdicts`
-        """
-        return verdicts.verdicts(
-            [claim for claim in self.claims() if not chosen.claims or claim.id in chosen.claims],
-            self.published(),
-            runs,
-            chosen.builds,
-            declared=self.variables,
-            units=self.units,
-            doubts=self.doubts,
-            unavailable=chosen.unavailable,
-            missing_devices=chosen.missing_devices,
-            why_lacking=chosen.why_lacking,
-            failed_controls=failed_controls,
-            level=level,
-            looks=looks,
-        )

@@ -15,6 +15,7 @@ from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.report import folders, manifest
 from innolab.studies import rules
+from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 from innolab.verify import series_and_variables, session
 
@@ -91,7 +92,7 @@ def faults(study: Study, folder: Path) -> list[str]:
 
     As `innolab.verify.verify` does for a report, but for the page, of which there is none.
     """
-    answer, plan = read(folder), Plan.read(folder)
+    answer, experiment = read(folder), Experiment.read(folder, study)
     found = [
         f"{name}: changed after the claim was judged"
         for name in _DIGESTS
@@ -99,9 +100,9 @@ def faults(study: Study, folder: Path) -> list[str]:
     ]
     entries, torn = RunLog(folder / runlog.FILE, study.upgrade).entries()
     runs = study.read(folder)
-    body = {"sealed_at": answer["judged_at"], **manifest.recorded(plan, runs.runs)}
+    body = {"sealed_at": answer["judged_at"], **manifest.recorded(experiment.plan, runs.runs)}
     found += [f"{runlog.FILE}: its last line is torn"] if torn else []
     found += session.of_session(entries, body)
-    found += session.of_plan(study, rules.of(study, plan, runs), plan, entries, runs, body)
+    found += session.of_plan(experiment, rules.of(experiment, runs), entries, runs, body)
     found += series_and_variables.faults(runs, folder)
     return found or series_and_variables.metrics(study.name, folder).faults

@@ -4,19 +4,18 @@ Nothing is computed from a report in which anything here is wrong.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from innolab.analysis import checks, consistency
 from innolab.record import runlog
-from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.plan import PLAN_FILE
 from innolab.record.run import CheckResult, Run
 from innolab.record.runlog import Entry
 from innolab.record.runs import RunSet
 from innolab.report import folders, manifest
 from innolab.studies import schedule
+from innolab.studies.experiment import Experiment
 from innolab.studies.rules import Rules
-from innolab.studies.study import Study
 
 
 def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
@@ -39,9 +38,8 @@ def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
 
 
 def of_plan(
-    study: Study,
+    experiment: Experiment,
     rules: Rules,
-    plan: Plan,
     entries: list[Entry],
     runs: RunSet,
     body: dict[str, Any],
@@ -52,45 +50,45 @@ def of_plan(
 
     Parameters
     ----------
-    study : the study as the report's rules have it (`innolab.studies.rules.applied`)
+    experiment : as the report's rules have it (`innolab.studies.rules.applied`)
     to_the_letter : whether the sentences of its checks are today's too
     """
     found = []
     keys = [run.key for run in sorted(runs.runs, key=lambda r: r.trial)]
     recorded = set(keys)
-    due = schedule.due(study, plan, runs, runlog.registered(entries))
+    due = schedule.due(experiment, runs, runlog.registered(entries))
     # More than is due is no fault: arms go on while a control fails, and what fails may change.
-    planned = [trial.key for trial in study.planned(plan) if trial.key in recorded]
+    planned = [trial.key for trial in experiment.trials if trial.key in recorded]
     if any(run.is_older for run in runs.runs):  # Its arms were drawn from a list in another order.
         keys, planned = sorted(keys), sorted(planned)
     if keys != planned:
         found.append("its trials are not those of the plan, in its order")
     if why := schedule.missing(due, runs):
         found.append(f"its trials are not those of the plan: {why}")
-    found += _planned_otherwise(study, plan, entries)
+    found += _planned_otherwise(experiment, entries)
     found += consistency.guarded(lambda: consistency.arms(runs.runs, rules.asked), "arms")
     found += consistency.servers(runs.runs, runs.variables)
     found += [
         f"the checks of trial {run.trial} do not follow from its record"
         for run in runs.runs
-        if run.status == "complete" and not _checks_follow(study, rules, run, runs, to_the_letter)
+        if run.status == "complete"
+        and not _checks_follow(experiment, rules, run, runs, to_the_letter)
     ]
     faults = [f"{runlog.FILE}: {fault}" for fault in found]
-    faults += rules.faults(plan, runs.runs)
+    faults += rules.faults(experiment.plan, runs.runs)
     if not faults:  # What follows from a wrong record is wrong too, and says nothing more.
         faults += [
             f"{folders.MANIFEST_FILE}: its '{name}' does not follow from {PLAN_FILE} and "
             f"{runlog.FILE}"
-            for name, value in manifest.recorded(plan, runs.runs).items()
+            for name, value in manifest.recorded(experiment.plan, runs.runs).items()
             if body.get(name) != value
         ]
     return faults
 
 
-def _planned_otherwise(study: Study, plan: Plan, entries: list[Entry]) -> list[str]:
+def _planned_otherwise(experiment: Experiment, entries: list[Entry]) -> list[str]:
     """Return sessions that began with another plan, or with more trials or blocks than it has."""
-    blocks = (plan.blocks or study.looks(study.check(plan.parameters))).last
-    now = (study.plan_sha256(plan), len(study.planned(plan)), blocks)
+    now = (experiment.plan_sha256, len(experiment.trials), experiment.blocks.last)
     return [
         f"the session of line {entry.number} began with {session.trials} trials in "
         f"{session.blocks} blocks of a plan that is not {PLAN_FILE}'s"
@@ -100,37 +98,37 @@ def _planned_otherwise(study: Study, plan: Plan, entries: list[Entry]) -> list[s
     ]
 
 
-def _checks_follow(study: Study, rules: Rules, run: Run, runs: RunSet, to_the_letter: bool) -> bool:
+def _checks_follow(
+    experiment: Experiment, rules: Rules, run: Run, runs: RunSet, to_the_letter: bool
+) -> bool:
     def facts(of: Iterable[CheckResult]) -> list[tuple[str, ...]]:
         return sorted((c.check, c.result, *([c.says] if to_the_letter else [])) for c in of)
 
-    kept = [check for check in run.checks if check.check in study.checks]
+    kept = [check for check in run.checks if check.check in experiment.study.checks]
     try:
-        return facts(_checks(study, rules, run, runs)) == facts(kept)
+        return facts(_checks(experiment, rules, run, runs)) == facts(kept)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         return False
 
 
-def _checks(study: Study, rules: Rules, run: Run, runs: RunSet) -> list[CheckResult]:
+def _checks(experiment: Experiment, rules: Rules, run: Run, runs: RunSet) -> list[CheckResult]:
     """Return what a run's checks find by some rules; an older innolab recorded less."""
-    if run.is_older:
-        study = replace(study, checks=[name for name in study.checks if name not in checks.NEWER])
     variables = runs.variables.get(run.conditions.get("variables") or "", {})
     evidence = checks.Evidence(run.observations, run.conditions, variables, devices=rules.profiles)
-    return study.judged(evidence)
+    return experiment.judged(evidence, checks.NEWER if run.is_older else ())
 
 
-def judged_otherwise(study: Study, rules: Rules, runs: RunSet) -> Iterator[str]:
+def judged_otherwise(experiment: Experiment, rules: Rules, runs: RunSet) -> Iterator[str]:
     """Yield the runs that today's checks would judge otherwise than the report does.
 
     Parameters
     ----------
-    study, rules : today's
+    experiment, rules : today's
     """
     found = []
     for run in (run for run in runs.runs if run.status == "complete"):
         try:
-            is_valid = all(c.result != "invalid" for c in _checks(study, rules, run, runs))
+            is_valid = all(c.result != "invalid" for c in _checks(experiment, rules, run, runs))
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             continue  # Today's check reads what this run does not record.
         if is_valid != run.valid:

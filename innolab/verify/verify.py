@@ -16,6 +16,7 @@ from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import crate, equality, file_contents, folders, manifest, render, rendering_code
 from innolab.studies import judging, rules
+from innolab.studies.experiment import Experiment
 from innolab.studies.rules import Rules
 from innolab.studies.study import Study
 from innolab.tables import judged
@@ -89,15 +90,14 @@ def verify(report: Path, *, signers: Path | None = None, records_only: bool = Fa
 
 def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
     """Add what is wrong with the report of a study."""
-    plan = Plan.read(report)
-    today = studies.find(plan.study)
+    today = studies.find(Plan.read(report).study)
     try:
         kept = rules.read(report)
-        study = rules.applied(today, kept, report)
-        study.check(plan.parameters)
+        experiment = rules.applied(today, kept, report)
+        study = experiment.study
         study.claims()
         runs = study.read(report)
-        found.faults += _records(report, body, today, study, kept, plan, runs, found)
+        found.faults += _records(report, body, today, experiment, kept, runs, found)
     except InnolabError as error:
         found.faults.append(str(error))
     if found.faults:
@@ -105,8 +105,8 @@ def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
     # Series take some seconds of a second core, while the page is computed again on the first.
     metrics = Child(_WORKER, "metrics", study.name, str(report))
     try:
-        found.faults += _verdicts(report, study, plan, runs)
-        found.notes += _todays(today, study, kept, plan, runs)
+        found.faults += _verdicts(report, experiment, runs)
+        found.notes += _todays(today, experiment, kept, runs)
         if found.page != "left out":
             _page(report, body, study, found)
         faults, notes = _ended(metrics, "metrics")
@@ -120,9 +120,8 @@ def _records(
     report: Path,
     body: dict[str, Any],
     today: Study,
-    study: Study,
+    experiment: Experiment,
     kept: Rules,
-    plan: Plan,
     runs: RunSet,
     found: Findings,
 ) -> list[str]:
@@ -130,6 +129,7 @@ def _records(
 
     The very code that rendered a report judges as it did then, to the letter.
     """
+    study = experiment.study
     is_same_code = rendering_code.difference(body, study) is None
     entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
     faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
@@ -137,13 +137,14 @@ def _records(
     of_history, notes = git_history.of_sessions(entries, today.papers.claims)
     faults += of_history
     found.notes += [*notes, *controls.complete(runs).notes]
-    faults += session.of_plan(study, kept, plan, entries, runs, body, to_the_letter=is_same_code)
+    faults += session.of_plan(experiment, kept, entries, runs, body, to_the_letter=is_same_code)
     faults += series_and_variables.faults(runs, report)
     claims_sha256 = claim_files.sha256(study.papers.claims)
     if body.get("claims_sha256") != claims_sha256:
         faults.append(f"{rules.CLAIMS_FILE}: it is not the file that the manifest names")
     if is_same_code and body["rendered_from"] is None:
-        others = rules.differences(kept, rules.of(today, plan, runs))
+        now = rules.of(Experiment.from_plan(experiment.plan, today), runs)
+        others = rules.differences(kept, now)
         faults += [f"{rules.FILE}: {says}" for says in others]
     found.notes += consistency.own_builds(runs.runs)
     if not runlog.is_bound(entries):
@@ -155,10 +156,10 @@ def _records(
     return faults
 
 
-def _verdicts(report: Path, study: Study, plan: Plan, runs: RunSet) -> list[str]:
+def _verdicts(report: Path, experiment: Experiment, runs: RunSet) -> list[str]:
     """Return whether the verdicts are others than the report's claims give by its runs."""
     kept = render.read_verdicts(report)
-    given = [verdict.model_dump() for verdict in judging.verdicts(study, plan, runs)]
+    given = [verdict.model_dump() for verdict in judging.verdicts(experiment, runs)]
     kept, given = ([{n: one[n] for n in _VALUES} for one in of] for of in (kept, given))
     others = [
         f"{one['claim']} on {one['server']}"
@@ -171,18 +172,20 @@ def _verdicts(report: Path, study: Study, plan: Plan, runs: RunSet) -> list[str]
     return [f"{render.VERDICTS_FILE}: its verdicts do not follow from the recorded runs: {which}"]
 
 
-def _todays(today: Study, study: Study, kept: Rules, plan: Plan, runs: RunSet) -> list[str]:
+def _todays(today: Study, experiment: Experiment, kept: Rules, runs: RunSet) -> list[str]:
     """Return what today's rules and claims would judge otherwise."""
+    study = experiment.study
     try:
-        now = rules.of(today, plan, runs)
+        todays = Experiment.from_plan(experiment.plan, today)
+        now = rules.of(todays, runs)
         notes = list(rules.differences(kept, now))
-        notes += session.judged_otherwise(today, now, runs) if notes else []
+        notes += session.judged_otherwise(todays, now, runs) if notes else []
         if all(map(_are_equal, today.papers[:2], study.papers[:2])):
             return notes
         claims = {claim.id for claim in today.claims()} & {claim.id for claim in study.claims()}
         verdicts = [
-            {(one.claim, one.server): one.verdict for one in judging.verdicts(by, plan, runs)}
-            for by in (study, today)
+            {(one.claim, one.server): one.verdict for one in judging.verdicts(by, runs)}
+            for by in (experiment, todays)
         ]
     except (InnolabError, LookupError, TypeError, ValueError) as error:
         return [f"Today's study cannot judge these runs ({error}); the report's own rules did."]

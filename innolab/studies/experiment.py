@@ -1,0 +1,269 @@
+"""A study bound to the parameters and the plan by which it is measured: its arms, its trials."""
+
+import hashlib
+import json
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from innolab import studies
+from innolab.analysis.checks import CHECKS, Bounds, judge
+from innolab.analysis.consistency import RequiredSettings
+from innolab.analysis.evidence import Evidence
+from innolab.base.errors import InputError
+from innolab.record.plan import Blocks, Plan
+from innolab.record.run import CheckResult, Factors, Run, trial_key
+from innolab.storage.profiles import profiles
+from innolab.studies import trial_order
+from innolab.studies.parameters import Parameters
+from innolab.studies.study import Arm, Study
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One planned (arm, replicate).
+
+    `position` is its place in the plan, from 0; `block` counts the passes over all arms from 0. A
+    twin is the second measurement of an arm in its block, which has to give what the first gave.
+    """
+
+    position: int
+    block: int
+    factors: Factors
+    twin: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return the identity of this trial in its plan, as recorded in its run."""
+        return trial_key(self.block, self.factors, twin=self.twin)
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A study with the plan and the typed parameters by which it is measured, checked once.
+
+    Attributes
+    ----------
+    parameters : the study's typed parameters, those of the plan
+    fixed_arms : the arms of a recorded report, instead of those that today's factors give
+    bounds : by check, bounds to judge by instead of the check's own: a report's
+    """
+
+    study: Study
+    plan: Plan
+    parameters: Any
+    fixed_arms: Sequence[Factors] = ()
+    bounds: Bounds = field(default_factory=dict)
+
+    @classmethod
+    def fresh(cls, study: Study, given: Mapping[str, Any] | Parameters) -> "Experiment":
+        """Return a study with some parameters, checked or not, on all builds that they name.
+
+        Nothing of a host is asked: `innolab.measure.prepare` says what of it a host can run.
+
+        Raises
+        ------
+        InputError
+            If a parameter is wrong, as `innolab.studies.parameters.check`.
+        """
+        parameters = given if isinstance(given, Parameters) else study.check(given)
+        plan = Plan(
+            study=study.name,
+            spec_sha256=spec_sha256(study, parameters),
+            parameters=parameters.model_dump(),
+            builds=list(parameters.builds),
+            unavailable={},
+            blocks=_blocks(study, parameters),
+        )
+        return cls(study, plan, parameters)
+
+    @classmethod
+    def from_plan(cls, plan: Plan, study: Study | None = None) -> "Experiment":
+        """Return the experiment of a plan, by today's study of its name if none is given.
+
+        Raises
+        ------
+        InputError
+            If there is no such study, or its parameters are others.
+        """
+        study = study or studies.find(plan.study)
+        return cls(study, plan, study.check(plan.parameters))
+
+    @classmethod
+    def read(cls, folder: Path, study: Study | None = None) -> "Experiment":
+        """Return the experiment of a report's folder.
+
+        Raises
+        ------
+        InputError
+            As `Plan.read` and `from_plan`.
+        """
+        return cls.from_plan(Plan.read(folder), study)
+
+    def with_plan(self, **changes: Any) -> "Experiment":
+        """Return the same parameters with other fields of the plan."""
+        return replace(self, plan=replace(self.plan, **changes))
+
+    def asking(self, given: Mapping[str, Any]) -> "Experiment":
+        """Return the experiment of the same runs with other parameters for what is asked of them.
+
+        Raises
+        ------
+        InputError
+            If a parameter would need other runs, or is wrong.
+        """
+        known = self.plan.parameters
+        parameters = self.study.check({**known, **given})
+        asks = self.study.parameters.with_role("asks")
+        changed = {k: v for k, v in given.items() if k not in known or known[k] != v}
+        if others := sorted(changed.keys() - asks):
+            raise InputError(
+                f"'{others[0]}' changes what is measured, and a report's runs are what they are. "
+                f"Parameters that may change: {', '.join(sorted(asks)) or 'none'}. Nothing "
+                "was written."
+            )
+        plan = replace(self.plan, parameters={**known, **changed})
+        return replace(self, plan=plan, parameters=parameters)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the study."""
+        return self.study.name
+
+    @property
+    def spec_sha256(self) -> str:
+        """Return the digest, by today's study, that two runs must share to be compared."""
+        return spec_sha256(self.study, self.parameters)
+
+    @property
+    def plan_sha256(self) -> str:
+        """Return the digest of what the plan measures."""
+        return self.plan.sha256(self.study.parameters.with_role("asks"))
+
+    @property
+    def blocks(self) -> Blocks:
+        """Return the first and the last number of blocks after which claims are judged."""
+        return self.plan.blocks or _blocks(self.study, self.parameters)
+
+    @cached_property
+    def levels(self) -> dict[str, list[Any]]:
+        """Return the levels of each factor, `server` first."""
+        return {"server": list(self.plan.builds), **self.study.levels(self.parameters)}
+
+    @property
+    def devices(self) -> list[str]:
+        """Return the devices that it runs on, by name; none if no device is varied."""
+        return [str(name) for name in self.levels.get("device", [])]
+
+    @property
+    def limits(self) -> dict[str, dict[str, int | float | None]]:
+        """Return what each emulated device of it can do."""
+        return limits(self.study, self.parameters)
+
+    @cached_property
+    def arms(self) -> list[Arm]:
+        """Return every arm of the plan: those that its builds can have, build by build."""
+        return [arm for build in self.plan.builds for arm in self.arms_on(build)]
+
+    def arms_on(self, build: str) -> list[Arm]:
+        """Return every arm of the plan on one build."""
+        arms = [Arm(**arm) for arm in self.fixed_arms if arm["server"] == build]
+        if not self.fixed_arms:
+            arms = self.study.arms(self.parameters, build)
+        return [
+            arm
+            for arm in arms
+            if self.plan.why_lacking(build, vars(arm)) is None
+            and (not self.plan.arms or vars(arm) in self.plan.arms)
+        ]
+
+    def control(self, arms: Sequence[Arm]) -> Arm:
+        """Return the control among some arms, which is measured twice: the first if none is it."""
+        wanted = self.study.control.items()
+        return next((arm for arm in arms if wanted <= vars(arm).items()), arms[0])
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """Return all planned trials in the order of their running, up to the last block.
+
+        Each block holds every arm on every build once, and the twins, in its own order drawn from
+        the seed: a drift of the machine falls on all arms alike. The order does not depend on how
+        far an earlier session came.
+        """
+        arms = [(arm, False) for arm in self.arms]
+        arms += [(Arm(**factors), True) for factors in self.plan.twins]
+        plot = self.study.whole_plot
+        ordered = trial_order.orders(
+            arms,
+            lambda placed: trial_key(0, vars(placed[0])),
+            random.Random(self.parameters.seed),
+            (lambda placed: getattr(placed[0], plot)) if plot else None,
+        )
+        trials: list[Trial] = []
+        for block, order in zip(range(self.blocks.last), ordered, strict=False):
+            for arm, twin in order:
+                trials.append(Trial(len(trials), block, dict(vars(arm)), twin))
+        return trials
+
+    def judged(self, evidence: Evidence, without: Collection[str] = ()) -> list[CheckResult]:
+        """Return the results of the study's checks, in their order.
+
+        Parameters
+        ----------
+        without : the names of checks that are left out
+        """
+        known = {**CHECKS, **self.study.own_checks}
+        names = [name for name in self.study.checks if name not in without]
+        return judge(evidence, {name: known[name] for name in names}, self.bounds)
+
+    def required(self, run: Run) -> RequiredSettings:
+        """Return what a run must have recorded, by its parameters and levels."""
+        study, parameters, arm = self.study, self.parameters, Arm(**run.factors)
+        array = study.arrays(parameters).get(str(run.factors.get("device")))
+        return RequiredSettings(
+            settings=study.settings(parameters, arm, run.conditions["dataset"]),
+            values={
+                **parameters.measured(),
+                "rows": study.dataset(parameters).expected["rows"],
+                **run.factors,
+            },
+            array=None if array is None else array._asdict(),
+            # Before there were efforts, windows had other lengths.
+            known_windows_s=study.known_windows_s(parameters, arm) if run.effort else (),
+        )
+
+
+def _blocks(study: Study, parameters: Parameters) -> Blocks:
+    """Return the first and the last number of blocks: as asked, else as the effort has it."""
+    asked = parameters.replicates
+    return Blocks(asked, asked) if asked else study.blocks.of(parameters)
+
+
+def spec_sha256(study: Study, parameters: Parameters) -> str:
+    """Return the digest that two runs of a study must share to be compared."""
+    return digest_of_spec(
+        study.name, study.revision, parameters.measured(), limits(study, parameters)
+    )
+
+
+def limits(study: Study, parameters: Parameters) -> dict[str, dict[str, int | float | None]]:
+    """Return what each emulated device can do: a profile may change under its name."""
+    known, devices = profiles(), study.levels(parameters).get("device", [])
+    return {str(name): known[str(name)].limits() for name in devices if name in known}
+
+
+def digest_of_spec(
+    study: str, revision: int, measured: Mapping[str, Any], devices: Mapping[str, Any]
+) -> str:
+    """Return the digest of all that decides what is measured, which each run records.
+
+    Parameters
+    ----------
+    measured : the parameters that decide it
+    devices : the limits or service times of each emulated device
+    """
+    body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
