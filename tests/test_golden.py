@@ -12,9 +12,9 @@ from conftest import ROOT
 from golden import make
 
 from innolab import studies
-from innolab.record.plan import Plan
 from innolab.report import render
 from innolab.studies import judging, rules
+from innolab.studies.experiment import Experiment
 
 REPORTS = pytest.mark.parametrize(
     "report", make.sealed(), ids=lambda path: f"{path.parent.name}/{path.name}"
@@ -24,7 +24,7 @@ REPORTS = pytest.mark.parametrize(
 @REPORTS
 def test_verdicts_and_intervals_are_what_they_were(report: Path) -> None:
     study = rules.with_papers(studies.find(report.parent.name), report)
-    verdicts = judging.verdicts(study, Plan.read(report), study.read(report))
+    verdicts = judging.verdicts(Experiment.read(report, study), study.read(report))
     rows = make.verdict_rows(report, [verdict.model_dump() for verdict in verdicts])
     assert rows == make.read(make.VERDICTS, report)
 
