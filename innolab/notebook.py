@@ -1,7 +1,6 @@
 """What a notebook works with: its study, its runs as frames, and what shows them."""
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -194,7 +193,7 @@ class Book:
         """Return every claim's verdict on every server, and keep them as verdicts.json."""
         found = judging.verdicts(self.experiment, self.runs)
         body = [verdict.model_dump() for verdict in found]
-        files.write(self.folder / VERDICTS_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+        files.write_json(self.folder / VERDICTS_FILE, body)
         return Verdicts(found)
 
     def publish(

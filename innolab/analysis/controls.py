@@ -6,7 +6,6 @@ another, the verdicts concerned are withheld: something else than the factors ma
 """
 
 import itertools
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple
 
 from innolab.analysis import drift, stats
 from innolab.analysis.verdicts import FailedControl
+from innolab.base import files
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 
@@ -198,7 +198,7 @@ def _place(run: Run, name: str) -> tuple[str, str]:
     host = {k: v for k, v in run.conditions["host"].items() if k != "disk"}
     host["member"] = run.member  # Two hosts may look the same and not be as fast.
     device = str(run.factors.get("device", "")) if name.startswith("disk") else ""
-    return device, json.dumps(host, sort_keys=True)
+    return device, files.canonical(host)
 
 
 def probe_range(name: str, values: Sequence[float]) -> tuple[float, float]:
@@ -288,7 +288,7 @@ def _by_level(
     for row in run.observations:
         at = {name: row[name] for name in within if name in row}
         if metric in row and len(at) == len(within):
-            found[json.dumps(at, sort_keys=True)] = at, float(row[metric])
+            found[files.canonical(at)] = at, float(row[metric])
     return found
 
 
@@ -331,7 +331,7 @@ def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[st
         f"{means[-1]:.2f}, where 0 is always first and 1 always last."
     )
     followed: Counter[tuple[str, str]] = Counter(
-        (json.dumps(before, sort_keys=True), _arm(run))
+        (files.canonical(before), _arm(run))
         for run in runs
         if (before := run.conditions.get("predecessor"))
     )
@@ -343,7 +343,7 @@ def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[st
 
 
 def _arm(run: Run) -> str:
-    return json.dumps(run.factors, sort_keys=True)
+    return files.canonical(run.factors)
 
 
 def _arm_block(run: Run) -> tuple[int, str]:

@@ -1,5 +1,9 @@
 """Numbers as people read them. Everything else in innolab stores bytes and seconds."""
 
+import math
+
+from innolab.base.language import text
+
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -43,3 +47,43 @@ def number(value: float) -> str:
     ('12,346', '1.23', '10')
     """
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def interval_text(estimate: float | None, low: float | None, high: float | None) -> str:
+    """Return an estimate with its interval in the language chosen, as far as they are known.
+
+    An end that is None, NaN or infinite is not known.
+
+    >>> interval_text(1.2345, 1.1, 1.38), interval_text(5.0, None, None)
+    ('1.23 (1.1 to 1.38)', '5')
+    >>> interval_text(None, 70.0, None), interval_text(73.0, 70.0, math.inf)
+    ('at least 70', '73 (at least 70)')
+    """
+    ends = {"estimate": estimate, "low": low, "high": high}
+    known = {k: number(v) for k, v in ends.items() if v is not None and math.isfinite(v)}
+    if "estimate" not in known:
+        return text("at least {low}", low=known["low"]) if "low" in known else ""
+    if "low" not in known or low == high:
+        return known["estimate"]
+    if "high" not in known:
+        return text("{estimate} (at least {low})", **known)
+    return text("{estimate} ({low} to {high})", **known)
+
+
+def ratio_text(estimate: float, low: float, high: float, level: float = 0.95) -> str:
+    """Return a ratio with its interval as what it says in the language chosen.
+
+    >>> ratio_text(1.004, 0.99, 1.01), ratio_text(2.5, 2.13, 2.9)
+    ('no measurable difference (1.00, 95 % 0.99 to 1.01)', '2.5 times (2.13 to 2.9)')
+    """
+    if low <= 1 <= high:
+        ends = {"estimate": f"{estimate:.2f}", "low": f"{low:.2f}", "high": f"{high:.2f}"}
+        return text(
+            "no measurable difference ({estimate}, {level:.3g} % {low} to {high})",
+            level=100 * level,
+            **ends,
+        )
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return text("{estimate} times", estimate=number(estimate))
+    ends = {"estimate": number(estimate), "low": number(low), "high": number(high)}
+    return text("{estimate} times ({low} to {high})", **ends)

@@ -1,6 +1,5 @@
 """Prepared table contents: built once per build, kept as a stopped data directory, cloned."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from innolab.base import files
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine
@@ -59,7 +59,7 @@ class Recipe:
 
     def folder(self, cache: Path, build: Build) -> Path:
         """Return where the dataset of a build is kept."""
-        digest = hashlib.sha256(json.dumps(self.spec, sort_keys=True).encode()).hexdigest()[:12]
+        digest = files.digest_of(self.spec)[:12]
         return cache / "datasets" / f"{self.name}-{digest}-{build.id}-{build.sha256[:8]}"
 
 

@@ -4,7 +4,6 @@ It holds the whole report as one archive, what it was judged by, the licence, th
 metadata that the archive asks for.
 """
 
-import json
 import shutil
 import tempfile
 import zipfile
@@ -102,7 +101,7 @@ def _fill(folder: Path, report: Path, body: dict[str, Any], study: Study) -> Non
         shutil.copyfile(path, folder / path.name)
     of_zenodo = metadata(report, body, study)
     for name, content in ((ZENODO_FILE, of_zenodo), (REQUEST_FILE, {"metadata": of_zenodo})):
-        files.write(folder / name, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        files.write_json(folder / name, content, is_ascii=False)
 
 
 def pack(report: Path, archive: Path) -> None:

@@ -5,7 +5,6 @@ nothing of the report is executed.
 """
 
 import contextlib
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -226,8 +225,8 @@ def _write_words(
         "caption.txt": f"{caption}\n",
         "alt.txt": f"{alt}\n",
         "citation.bib": cited.bibtex(),
-        "citation.json": _json(cited.csl()),
-        "datapackage.json": _json(package),
+        "citation.json": files.json_text(cited.csl(), is_ascii=False),
+        "datapackage.json": files.json_text(package, is_ascii=False),
         "LICENSE.txt": project.LICENCE_FILE.read_text(),
         **{file: text for _, file, text in pasted},
     }
@@ -346,7 +345,3 @@ def _caption(drawn: Path) -> str:
 
 def _in_markdown(value: Any) -> Any:
     return in_markdown(value) if isinstance(value, str) else value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -1,7 +1,5 @@
 """What was asked for, and who is informed of the progress."""
 
-import hashlib
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,12 +143,12 @@ class Plan:
             if not body[name]:
                 del body[name]  # As plans had none, whose digests are registered.
         body["parameters"] = {n: v for n, v in self.parameters.items() if n not in asking}
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return files.digest_of(body)
 
     def write(self, folder: Path) -> None:
         """Write the plan into a report's folder."""
         body = {name: value for name, value in self.__dict__.items() if name != "wave" or value}
-        files.write(folder / PLAN_FILE, json.dumps(body, indent=1) + "\n")
+        files.write_json(folder / PLAN_FILE, body)
 
 
 _Checked = TypeAdapter(Plan)

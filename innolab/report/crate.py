@@ -76,8 +76,7 @@ def write(study: Study, folder: Path, runs: Sequence[Run], digests: Mapping[str,
         if name != CRATE_FILE
     }
     body = {"@context": _CONTEXT, "@graph": _graph(study, folder, runs, sizes)}
-    text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
-    files.write(folder / CRATE_FILE, text)
+    files.write_json(folder / CRATE_FILE, body, is_ascii=False)
 
 
 def differences(report: Path, made: Path, digests: Mapping[str, str]) -> list[str]:

@@ -1,8 +1,6 @@
 """The manifest seals a report: what was asked, what it ran on, and the digest of every file."""
 
 import datetime
-import hashlib
-import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -204,7 +202,7 @@ def _now() -> str:
 
 def _write(folder: Path, body: dict[str, Any]) -> None:
     body["seal"] = seal_of(body)
-    files.write(folder / folders.MANIFEST_FILE, json.dumps(body, indent=1) + "\n")
+    files.write_json(folder / folders.MANIFEST_FILE, body)
 
 
 def recorded(plan: Plan, runs: list[Run]) -> dict[str, Any]:
@@ -249,7 +247,7 @@ def read(folder: Path) -> dict[str, Any]:
 def seal_of(body: dict[str, Any]) -> str:
     """Return the digest of a manifest without its seal."""
     rest = {name: value for name, value in body.items() if name != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    return files.digest_of(rest)
 
 
 def faults(report: Path, body: dict[str, Any]) -> list[str]:
@@ -306,4 +304,4 @@ def _builds(runs: list[Run]) -> dict[str, Any]:
 
 
 def _distinct(facts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({json.dumps(f, sort_keys=True): f for f in facts}.values())
+    return list({files.canonical(f): f for f in facts}.values())

@@ -4,13 +4,13 @@ An array is made of the disks that the inventory names by id, serial and size. T
 first; only the hash of its plan confirms it.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from innolab.base import files
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, observe
@@ -126,7 +126,7 @@ def require_confirmed(arrays: Arrays, given: str | None) -> None:
     wide = max(array.disks for array in arrays.known.values())
     disks = arrays.named.disks[:wide]
     body = [machine_id, disks, {name: list(array) for name, array in arrays.known.items()}]
-    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:16]
+    digest = files.digest_of(body)[:16]
     if given == digest or _is_lab(machine_id):
         return
     listed = ", ".join(f"{disk['id']} (serial {disk['serial']})" for disk in disks)

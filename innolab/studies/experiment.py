@@ -1,7 +1,5 @@
 """A study bound to the parameters and the plan by which it is measured: its arms, its trials."""
 
-import hashlib
-import json
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +11,7 @@ from innolab import studies
 from innolab.analysis.checks import CHECKS, Bounds, judge
 from innolab.analysis.consistency import RequiredSettings
 from innolab.analysis.evidence import Evidence
+from innolab.base import files
 from innolab.base.errors import InputError
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import CheckResult, Factors, Run, trial_key
@@ -266,4 +265,4 @@ def digest_of_spec(
     devices : the limits or service times of each emulated device
     """
     body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return files.digest_of(body)

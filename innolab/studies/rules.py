@@ -152,7 +152,7 @@ def keep(study: Study, folder: Path) -> None:
     if not (folder / FILE).exists():
         made = of(Experiment.read(folder, study), study.read(folder))
         body = made.model_dump(by_alias=True)
-        files.write(folder / FILE, json.dumps(body, indent=1) + "\n")
+        files.write_json(folder / FILE, body)
     for name, source in _papers(study).items():
         if not (folder / name).exists() and source.is_file():
             files.write(folder / name, source.read_text())
@@ -221,10 +221,10 @@ def differences(kept: Rules, today: Rules) -> Iterator[str]:
 
 
 def _settings_changed(kept: Rules, today: Rules) -> list[str]:
-    now = {json.dumps(arm.factors, sort_keys=True): arm for arm in today.arms}
+    now = {files.canonical(arm.factors): arm for arm in today.arms}
     found: dict[str, None] = {}
     for arm in kept.arms:
-        other = now.get(json.dumps(arm.factors, sort_keys=True))
+        other = now.get(files.canonical(arm.factors))
         for one, two in zip(arm.settings, other.settings if other else [], strict=False):
             found |= dict.fromkeys(_differing(one, two))
     return list(found)

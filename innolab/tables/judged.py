@@ -5,7 +5,6 @@ borrowed. All else follows from these, so `verify` makes it again.
 """
 
 import datetime
-import json
 import re
 import shutil
 import tempfile
@@ -78,7 +77,7 @@ def judge(
         files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
         if body is not None:
             files.write(folder / CLAIMS_FILE, body)
-        files.write(folder / SPREADS_FILE, _json(_spreads(found.spreads)))
+        files.write_json(folder / SPREADS_FILE, _spreads(found.spreads), is_ascii=False)
         write(found, folder)
         facts = {
             **_facts(found),
@@ -182,8 +181,8 @@ def _spread(body: dict[str, Any]) -> Spread:
 def write(found: Judged, folder: Path) -> None:
     """Write verdicts, rankings, figures and page of a table into a folder."""
     verdicts = [verdict.model_dump() for verdict in found.verdicts]
-    files.write(folder / render.VERDICTS_FILE, _json(verdicts))
-    files.write(folder / RANKINGS_FILE, _json(rankings_body(found)))
+    files.write_json(folder / render.VERDICTS_FILE, verdicts, is_ascii=False)
+    files.write_json(folder / RANKINGS_FILE, rankings_body(found), is_ascii=False)
     judged_page.write(found, folder)
 
 
@@ -199,7 +198,7 @@ def faults(report: Path, body: dict[str, Any], *, with_page: bool) -> tuple[list
             found = recorded(made, str(body["study"]))
         except InputError as error:
             return [str(error)], []
-        files.write(made / SPREADS_FILE, _json(_spreads(found.spreads)))
+        files.write_json(made / SPREADS_FILE, _spreads(found.spreads), is_ascii=False)
         write(found, made)
         names = manifest.members(report).keys() | manifest.members(made).keys()
         if not with_page:
@@ -274,7 +273,3 @@ def _interval(found: Any) -> dict[str, Any]:
 
 def _spreads(of: dict[str, Spread]) -> dict[str, Any]:
     return {name: one._asdict() | {"sd": rounded(one.sd)} for name, one in of.items()}
-
-
-def _json(body: Any) -> str:
-    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"

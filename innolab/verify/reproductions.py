@@ -4,7 +4,6 @@ They lie beside the reports of their study, in reproductions/CLAIM/VERSION. Ther
 answer follows from the runs, and can be judged again from them.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def finish(folder: Path, answer: dict[str, Any]) -> Path:
     """Write the answer and the digests of what it follows from; return the finished folder."""
     series_store.merge(folder)
     body = {**answer, "files": {name: manifest.digest(folder / name) for name in _DIGESTS}}
-    files.write(folder / ANSWER_FILE, json.dumps(body, indent=1, allow_nan=False) + "\n")
+    files.write_json(folder / ANSWER_FILE, body)
     return folder.rename(folder.with_name(folders.version_of(folder)))
 
 
