@@ -13,7 +13,7 @@ import pytest
 from innolab.base.errors import InnolabError
 from innolab.hosts import network
 from innolab.hosts.network import Link, Network, Node
-from innolab.studies.replication.haproxy import Proxy
+from innolab.studies.replication.daemons import Proxy
 
 pytestmark = [
     pytest.mark.alone,
@@ -141,10 +141,10 @@ def test_after_kill_nine_a_manager_and_what_it_started_are_gone(folder: Path) ->
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from innolab.studies.replication import mha\n"
+        "from innolab.studies.replication import daemons\n"
         "from innolab.hosts.network import Network\n"
         "with Network(['a']) as made:\n"
-        f"    words = [*mha.TIED, 'sh', '-c', 'sleep {seconds} & sleep {seconds}; true']\n"
+        f"    words = [*daemons.TIED, 'sh', '-c', 'sleep {seconds} & sleep {seconds}; true']\n"
         "    made.nodes['a'].start(words, env={}, log=Path(sys.argv[1]))\n"
         "    time.sleep(60)\n"
     )

@@ -19,9 +19,9 @@ from innolab.mysql import builds, replication, server
 from innolab.mysql.builds import Build
 from innolab.mysql.my_cnf import base_settings_file
 from innolab.mysql.topology import Shape, Topology, star
-from innolab.studies.replication import dirty_pages, failover, haproxy, split_load, witness
+from innolab.studies.replication import aftermath, daemons, split_load, windows, witness
+from innolab.studies.replication.daemons import Proxy
 from innolab.studies.replication.failover import Failover, MovedBy
-from innolab.studies.replication.haproxy import Proxy
 from innolab.studies.replication.heartbeat import Heartbeat, prepare
 from innolab.studies.replication.split_load import Split
 from innolab.studies.replication.witness import Witness
@@ -117,13 +117,13 @@ def test_a_server_writes_its_dirty_pages_when_told_and_keeps_its_setting(
 
     source.query("CREATE DATABASE shop")
     fill("one")
-    assert dirty_pages.dirty_pages(source) > 100
-    dirty_pages.flush(source, 20)
-    assert dirty_pages.dirty_pages(source) <= 50
+    assert windows.dirty_pages(source) > 100
+    windows.flush(source, 20)
+    assert windows.dirty_pages(source) <= 50
     assert source.query(limit) == usual
     fill("two")
     with pytest.raises(InnolabError, match="did not write its dirty pages within 0 s"):
-        dirty_pages.flush(source, 0)
+        windows.flush(source, 0)
     assert source.query(limit) == usual
 
 
@@ -286,7 +286,7 @@ def test_the_address_moves_with_the_source_and_clients_go_on(
             for one in (old, other):
                 # What one of them alone has is lost, and keeps it from following.
                 has_more = replication.missing(source, replication.executed(one), ids)
-                assert failover.rejoined(source, one) == (not has_more)
+                assert aftermath.rejoined(source, one) == (not has_more)
 
 
 def test_a_manager_leaves_the_address_where_it_reaches_nobody(
@@ -326,7 +326,7 @@ def test_a_proxy_spreads_reads_over_replicas_and_sends_writes_to_the_source(
         with Proxy(clients, {"source": at.pop("source")}, at, replication.PORT,
                    folder / "haproxy") as proxy:  # fmt: skip
             with pytest.raises(OSError, match="refused"):
-                socket.create_connection((haproxy.ADDRESS, haproxy.READS), timeout=1)
+                socket.create_connection((daemons.LOOPBACK, daemons.READS), timeout=1)
             done = split_load.run_through(proxy, raised.source, 2, Split(100, 8, 0.25, 1), 3)
             carried = proxy.carried()
         assert clients.run(["ss", "-Hltn"]).stdout == "", "nothing listens any more"

@@ -34,9 +34,9 @@ from innolab.record.runs import RunSet
 from innolab.storage import emulated
 from innolab.studies import judging
 from innolab.studies.experiment import Experiment, Trial
-from innolab.studies.replication import failover, replicated_windows
+from innolab.studies.replication import failover, windows
+from innolab.studies.replication.parameters import cases
 from innolab.studies.replication.scaling import fitted
-from innolab.studies.replication.study import cases
 
 STUDY = studies.find("replication")
 _NEEDS = network.why_impossible() or emulated.why_impossible()
@@ -110,7 +110,7 @@ def test_rates_and_lags_follow_from_the_record() -> None:
         run: Any = SimpleNamespace(conditions={"loads": [load, load], "beats": [row]})
         bounds = {
             one.metric: (one.low + one.high) / 2
-            for one in replicated_windows.evidence(Record(run, None, ()))
+            for one in windows.evidence(Record(run, None, ()))
             if one.low > -math.inf
         }
         assert bounds == pytest.approx(expected, rel=1e-3)

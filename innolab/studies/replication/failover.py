@@ -1,8 +1,6 @@
 """The address under which the source is found, and how it moves to a replica when that fails."""
 
-import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,34 +10,53 @@ from innolab.hosts.base import Process
 from innolab.hosts.network import VIRTUAL, Node
 from innolab.mysql import replication
 from innolab.mysql.builds import Build
-from innolab.mysql.server import Server, ServerError
+from innolab.mysql.server import Server
 from innolab.mysql.topology import Topology
-from innolab.studies.replication import is_alive, keepalived, mha, promote
+from innolab.studies.replication import daemons
 
-_GIVEN_WITHIN_S, _MOVED_WITHIN_S, _EQUAL_WITHIN_S = 20.0, 30.0, 20.0
-_END_WITHIN_S, _DONE_WITHIN_S = 5.0, 60.0
+_GIVEN_WITHIN_S, _MOVED_WITHIN_S, _DONE_WITHIN_S = 20.0, 30.0, 60.0
 # Of VRRP: the source's, and ten less for each node after it.
 _HIGHEST = 200
 # By hand: until somebody acts.
 NOTICED_S = 1.0
-# Who gives the address to another server: a daemon on each server's node, a manager beside the
+# Who gives the address to another server: a daemon on each server's node, a manager next to the
 # clients, or an operator.
 MovedBy = Literal["keepalived", "mha", "hand"]
 _MANAGER = "innolab_manager"
 
 
 def why_no_mha(build: Build) -> str | None:
-    """Return why MHA cannot manage servers of a build here, or None where it can."""
+    """Return why MHA cannot manage servers of a build here, or None if it can."""
     if not replication.knows_old_words(build):
         return f"MHA 0.58 asks by SHOW SLAVE STATUS, which {build.id} does not know any more"
-    # Not every Debian has it, and all else of a study goes without.
-    return None if tools.is_there(mha.PROGRAM) else "MHA is not installed on this host"
+    # Not every Debian has it, and the rest of a study goes without.
+    return None if tools.is_there(daemons.MHA) else "MHA is not installed on this host"
+
+
+class Left(NamedTuple):
+    """What a move left behind, once all have heard of each other again.
+
+    Attributes
+    ----------
+    first : the server that took over
+    writable, holders : the servers that take writes, and those whose nodes have the address
+    last : the one that clients end with
+    """
+
+    first: str
+    writable: list[str]
+    holders: list[str]
+    last: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a record says of it."""
+        return {"first_to": self.first, "at_the_end": self.holders, "writable": self.writable}
 
 
 class Failover:
     """A topology whose source is found under a virtual address; a context manager.
 
-    Entering gives the source the address, and lets all replicas follow whoever has it, but for
+    Entering gives the source the address, and lets all replicas follow the holder of it, but for
     those that MHA manages: it lets them follow the next source itself.
 
     Parameters
@@ -73,45 +90,28 @@ class Failover:
 
     def _start_keepalived(self) -> None:
         for place, (name, server) in enumerate(self._raised.servers.items()):
-            daemon = keepalived.started(
-                self._node(name),
-                _HIGHEST - 10 * place,
-                [*server.host.module(is_alive.__name__), str(server.socket)],
-                [*server.host.module(promote.__name__), server.build.version, str(server.folder)],
-                self._folder,
-            )
-            self._daemons.append(daemon)
+            priority = _HIGHEST - 10 * place
+            node = self._node(name)
+            self._daemons.append(daemons.keepalived(node, priority, server, self._folder))
             # Else the first to wake up would have it, which may be any of them.
-            self._await_first()
+            await_that(
+                lambda: self.holders() == [self.first],
+                _GIVEN_WITHIN_S,
+                "keepalived did not give the source its address",
+            )
 
     def _start_mha(self) -> None:
         for server in self._raised.servers.values():
             replication.admit(server, _MANAGER, "ALL PRIVILEGES")
         servers = [self._node(name) for name in self._raised.servers]
-        beside = self._node(self._raised.shape.clients[0])
-        manager = mha.started(
-            beside, servers, replication.PORT, _MANAGER, replication.USER, self._folder
-        )
-        self._daemons.append(manager)
-
-    def _await_first(self) -> None:
-        await_that(
-            lambda: self.holders() == [self.first],
-            _GIVEN_WITHIN_S,
-            "keepalived did not give the source its address",
-        )
+        node = self._node(self._raised.shape.clients[0])
+        self._daemons.append(daemons.mha(node, servers, _MANAGER, self._folder))
 
     def _end(self) -> None:
-        # Asked, and not killed: each ends its own children, whose time then counts as ours.
         for daemon in self._daemons:
             daemon.terminate()
         while self._daemons:
-            daemon = self._daemons.pop()
-            try:
-                daemon.wait(timeout=_END_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            daemons.ended(self._daemons.pop())
 
     def _node(self, name: str) -> Node:
         return self._raised.nodes[name]
@@ -124,7 +124,7 @@ class Failover:
         """Return the servers that take writes."""
         return [name for name, server in self._raised.servers.items() if _takes_writes(server)]
 
-    def left(self, new: str) -> "Left":
+    def left(self, new: str) -> Left:
         """Return what is so when a move to a server is done; of two holders that is the last."""
         if self._moved_by == "mha":
             # It ends when the other replicas have come to follow the new source.
@@ -146,7 +146,7 @@ class Failover:
         Raises
         ------
         InnolabError
-            Where none has within half a minute.
+            If none has within half a minute.
         """
         replicas = self._raised.replicas
         if self._moved_by == "hand":
@@ -165,104 +165,9 @@ class Failover:
         return taken()[0]
 
 
-class Left(NamedTuple):
-    """What a move left behind, once all have heard of each other again.
-
-    Attributes
-    ----------
-    first : the server that took over
-    writable, holders : the servers that take writes, and those whose nodes have the address
-    last : the one that clients end with
-    """
-
-    first: str
-    writable: list[str]
-    holders: list[str]
-    last: str
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a record says of it."""
-        return {
-            "first_to": self.first,
-            "at_the_end": self.holders,
-            "writable": self.writable,
-        }
-
-
-class Aftermath(NamedTuple):
-    """What is so once all servers were to follow the last source, by their names.
-
-    Attributes
-    ----------
-    errant : the transactions that each has and the last source has not
-    equal : whether each other one came to have its rows
-    """
-
-    errant: dict[str, int]
-    equal: dict[str, bool]
-
-
-def aftermath(raised: Topology, left: Left) -> Aftermath:
-    """Let all servers follow the last source, and return what became of them.
-
-    A server with transactions that the last source has not can never follow it, and has to be made
-    again.
-    """
-    source, last = raised.servers[left.last], left.last
-    # Where two nodes hold the address, whoever asks for it may be answered by either.
-    address = VIRTUAL if len(left.holders) == 1 else raised.nodes[last].address
-    ids = replication.executed(source)
-    errant = {
-        name: replication.count(replication.missing(source, replication.executed(one), ids))
-        for name, one in raised.servers.items()
-    }
-    equal = {
-        name: not errant[name] and rejoined(source, server, address)
-        for name, server in raised.servers.items()
-        if name != last
-    }
-    return Aftermath(errant, equal)
-
-
-def outcome(moved: Mapping[str, Any], source: str) -> dict[str, float]:
-    """Return what a move came to, by what a record says of it.
-
-    Where the old source is the last one again, nothing is said of it.
-
-    Parameters
-    ----------
-    moved : the facts of Left, and Aftermath
-    source : the name of the server that was the source at first
-    """
-    others = {name: same for name, same in moved["equal"].items() if name != source}
-    found: dict[str, float] = {
-        "writable": len(moved["writable"]),
-        "holders": len(moved["at_the_end"]),
-        "errant": max(moved["errant"].values()),
-        "others_equal": int(all(others.values())),
-    }
-    return found | ({"old_equal": int(moved["equal"][source])} if source in moved["equal"] else {})
-
-
-def rejoined(source: Server, other: Server, address: str = VIRTUAL) -> bool:
-    """Let a server follow the source at its address; return whether it comes to its rows."""
-    other.query("SET GLOBAL read_only = ON")
-    replication.follow_instead(other, address)
-    return follows(source, other)
-
-
-def follows(source: Server, other: Server) -> bool:
-    """Return whether a server comes to have the same rows as the source."""
-    try:
-        has_all = replication.wait_for(other, replication.executed(source), _EQUAL_WITHIN_S)
-    except ServerError:
-        return False
-    return has_all and replication.checksums(other) == replication.checksums(source)
-
-
 def _received(replica: Server) -> int:
-    found = replication.status(replica)
-    return max(replication.count(found.received), replication.count(found.applied))
+    status = replication.status(replica)
+    return max(replication.count(status.received), replication.count(status.applied))
 
 
 def _takes_writes(server: Server) -> bool:

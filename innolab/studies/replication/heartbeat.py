@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
-from types import TracebackType
 from typing import NamedTuple
 
 from innolab.base.errors import InnolabError
@@ -43,7 +42,7 @@ def lag(beats: Sequence[Beat], window_s: float) -> Lag:
     Raises
     ------
     InnolabError
-        Where there are fewer than two.
+        If there are fewer than two.
     """
     within = [beat for beat in beats if beat.at_s <= window_s]
     if len(within) < 2:
@@ -70,10 +69,13 @@ def prepare(source: Server, schema: str = SCHEMA) -> None:
 class Heartbeat:
     """Beats between entering and leaving; then `beats` says what each replica saw when.
 
-    `stopped_s` is when the last beat was sent.
-
     Leaving waits until the last beat has arrived everywhere, which is how long the replicas take to
-    catch up; InnolabError where that is longer than `patience_s`.
+    catch up; InnolabError if that is longer than `patience_s`.
+
+    Attributes
+    ----------
+    stopped_s : when the last beat was sent
+    catch_up_s : how long after it each replica had all beats
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Heartbeat:
         self.catch_up_s: dict[str, float] = {}
 
     def __enter__(self) -> "Heartbeat":
-        # Where the last heartbeat on this table ended: replicas still show it.
+        # At which the last heartbeat on this table ended: replicas still show it.
         [(self._before,)] = self._source.query(f"SELECT number FROM {self._schema}.beat")
         self._began = time.monotonic()
         looks = [
@@ -106,12 +108,7 @@ class Heartbeat:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, _error: object, _trace: object) -> None:
         self._stops.set()
         self._threads[0].join()
         self.stopped_s = time.monotonic() - self._began
@@ -125,18 +122,18 @@ class Heartbeat:
 
     def beats(self, replica: str) -> list[Beat]:
         """Return the commits that a replica showed, in their order."""
-        found: list[Beat] = []
+        beats: list[Beat] = []
         seen = iter(self._seen[replica])
         at, number = next(seen, (0.0, 0))
         for place, committed in enumerate(self._committed, 1):
             while number < place:
                 step = next(seen, None)
                 if step is None:
-                    return found
+                    return beats
                 at, number = step
             # As it is recorded: what follows from a beat must follow from its record.
-            found.append(Beat(round(committed, 4), round(max(0.0, at - committed), 4)))
-        return found
+            beats.append(Beat(round(committed, 4), round(max(0.0, at - committed), 4)))
+        return beats
 
     def _await_last(self) -> None:
         deadline = self._began + self.stopped_s + self._patience_s
@@ -162,16 +159,12 @@ class Heartbeat:
             self._faults.append(str(error))
 
     def _beat(self) -> None:
-        with (
-            self._source.connect(database=self._schema) as connection,
-            connection.cursor() as cursor,
-        ):
+        to = self._source.connect(database=self._schema)
+        with to as connection, connection.cursor() as cursor:
             while not self._stops.wait(_BEAT_S):
-                cursor.execute(f"UPDATE beat SET number = {self._next()}")
+                number = int(self._before) + len(self._committed) + 1
+                cursor.execute(f"UPDATE beat SET number = {number}")
                 self._committed.append(time.monotonic() - self._began)
-
-    def _next(self) -> int:
-        return int(self._before) + len(self._committed) + 1
 
     def _look(self, name: str) -> None:
         seen = self._seen[name]

@@ -9,8 +9,8 @@ from innolab.bench import sysbench
 from innolab.bench.sysbench import LoadResult
 from innolab.mysql import replication
 from innolab.mysql.server import Server
-from innolab.studies.replication import haproxy
-from innolab.studies.replication.haproxy import Proxy
+from innolab.studies.replication import daemons
+from innolab.studies.replication.daemons import Proxy
 
 _SCRIPT = Path(__file__).with_name("split.lua")
 # Of a load, which comes over the network.
@@ -49,12 +49,12 @@ def run(source: Server, addresses: Sequence[str], load: Split, duration_s: int) 
 
     Parameters
     ----------
-    addresses : of the source and of those that read beside it, which all admit USER
+    addresses : of the source and of the servers that read besides it, which all admit USER
 
     Raises
     ------
     InnolabError
-        Where sysbench or the source dies, or refuses a connection; quotes the one that did.
+        If sysbench or the source dies, or refuses a connection; quotes the one that did.
     """
     host = source.host
     script = sysbench.copied(host, source.folder, _SCRIPT)
@@ -87,9 +87,9 @@ def run_through(
         As `run`.
     """
     script = sysbench.copied(proxy.node, proxy.folder, _SCRIPT)
-    ports = [haproxy.WRITES, haproxy.READS]
+    ports = [daemons.WRITES, daemons.READS]
     words = sysbench.command_to_ports(
-        proxy.node, script, [haproxy.ADDRESS], ports, USER, load.threads, load.seed
+        proxy.node, script, [daemons.LOOPBACK], ports, USER, load.threads, load.seed
     )
     asked = ["--any_replica=on", *_asked(load, replicas, duration_s)]
     return sysbench.load(source, [*words, *asked], duration_s, proxy.node)

@@ -1,7 +1,7 @@
 """A witness of commits: writes rows through one address and notes how each attempt ended.
 
-A program of its own, which runs in a node beside the servers and outlives them. Every attempt has
-an id of its own and two lines: one before it is sent, one when its end is known. A line is in the
+A separate program, which runs on another node than the servers and outlives them. Every attempt
+has its own id and two lines: one before it is sent, one when its end is known. A line is in the
 kernel's hands before the next step, so `kill -9` of the witness loses none.
 `innolab.analysis.acknowledged` reads them.
 
@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from innolab.analysis import acknowledged
@@ -25,11 +24,13 @@ from innolab.base.waiting import await_that
 from innolab.hosts.base import Host
 from innolab.mysql.server import Server
 
+# How many connections the study's clients write with.
+WRITERS = 8
 # Of a server that answers nothing any more.
-TIMEOUT_S = 2
+_TIMEOUT_S = 2
 # Before an address that nobody answers is tried again.
 _PAUSE_S = 0.05
-# Until the first commits, where all servers are sound.
+# Until the first commits, if all servers are sound.
 _BEGUN_WITHIN_S = 20.0
 _USER, _SCHEMA = "witness", "innolab_seen"
 _TABLE = f"{_SCHEMA}.commits"
@@ -47,7 +48,7 @@ def prepare(source: Server) -> None:
 
 
 def widen(server: Server) -> None:
-    """Give the table a column more, on this server alone."""
+    """Give the table one more column, on this server alone."""
     with server.connect() as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_log_bin = 0")
         cursor.execute(f"ALTER TABLE {_TABLE} ADD COLUMN note VARCHAR(20)")
@@ -58,8 +59,8 @@ class Witness:
 
     Parameters
     ----------
-    address, port : of whom it writes to
-    log : its lines; what is wrong with itself stands beside it
+    address, port : of the server that it writes to
+    log : its lines; what is wrong with itself is in a file next to it
     writers : how many connections write at a time
 
     Attributes
@@ -70,28 +71,24 @@ class Witness:
     def __init__(self, node: Host, address: str, port: int, log: Path, writers: int) -> None:
         self._node, self._log, self._writers = node, log, writers
         self.rated: dict[str, float] = {}
-        self._said = [address, str(port), _USER, _TABLE, str(log), str(writers)]
+        self._arguments = [address, str(port), _USER, _TABLE, str(log), str(writers)]
+        self._errors = log.with_suffix(".said")
 
     def __enter__(self) -> "Witness":
         tied = ("setpriv", "--pdeathsig", "KILL")
-        words = [*tied, *children.python("innolab.studies.replication.witness", *self._said)]
-        self._process = self._node.start(words, env={}, log=self._log.with_suffix(".said"))
+        words = [*tied, *children.python("innolab.studies.replication.witness", *self._arguments)]
+        self._process = self._node.start(words, env={}, log=self._errors)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         ended = self._process.poll()
         self._process.kill()
         self._process.wait()
         if ended is not None and error is None:
-            said = self._log.with_suffix(".said").read_text().strip().splitlines()
+            last = self._errors.read_text().strip().splitlines()[-1:]
             raise InnolabError(
                 f"The witness of commits ended by itself ({ended}), so its log is not whole: "
-                f"{' '.join(said[-1:])}"
+                f"{' '.join(last)}"
             )
 
     def history(self) -> list[Attempt]:
@@ -104,7 +101,7 @@ class Witness:
         Raises
         ------
         InnolabError
-            Where they cannot.
+            If they cannot.
         """
         await_that(
             lambda: len({one.id // STRIDE for one in self._acknowledged()}) == self._writers,
@@ -129,7 +126,7 @@ def present(server: Server) -> set[int]:
 
 
 class _Writer(threading.Thread):
-    """Writes one row after the other on a connection of its own, which it makes again if lost."""
+    """Writes one row after the other on its own connection, which it makes again if lost."""
 
     def __init__(self, address: str, port: int, user: str, table: str, log: int, place: int):
         super().__init__(daemon=True)
@@ -137,7 +134,7 @@ class _Writer(threading.Thread):
         self._table, self._log, self._next = table, log, place * STRIDE
 
     def run(self) -> None:
-        """Write for ever."""
+        """Write until the process ends."""
         from mysql.connector import Error
 
         while True:
@@ -159,7 +156,7 @@ class _Writer(threading.Thread):
         return mysql.connector.connect(
             **self._to, password="", use_pure=True, ssl_disabled=True, autocommit=True,
             charset="utf8mb4", collation="utf8mb4_general_ci",
-            connection_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, write_timeout=TIMEOUT_S,
+            connection_timeout=_TIMEOUT_S, read_timeout=_TIMEOUT_S, write_timeout=_TIMEOUT_S,
         )  # fmt: skip
 
     def _wrote(self, cursor: Any) -> bool:

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
+from innolab.base.waiting import await_that
 from innolab.bench import oltp
 from innolab.bench.sysbench import LoadResult
 from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
 from innolab.mysql.topology import Topology
-from innolab.studies.replication import dirty_pages, heartbeat, split_load
+from innolab.studies.replication import heartbeat, split_load
 from innolab.studies.replication.heartbeat import Beat, Heartbeat
 from innolab.studies.replication.split_load import Split
 
@@ -22,6 +23,9 @@ Run = Callable[[Split, int], LoadResult]
 CATCH_UP_S, FLUSHED_WITHIN_S = 120.0, 60.0
 # Of both times of a beat.
 _ROUNDED_S = 2e-4
+_MOST_DIRTY = "innodb_max_dirty_pages_pct"
+# A server at rest goes on to note some things of its own.
+_FEW_PAGES = 50
 
 
 def warmed(bench: Bench, raised: Topology, schema: str = heartbeat.SCHEMA) -> Split:
@@ -44,7 +48,32 @@ def rest(bench: Bench, raised: Topology) -> None:
     with bench.clock.stage("warm-up"):
         raised.require_equal(CATCH_UP_S)
         for server in raised.servers.values():
-            dirty_pages.flush(server, FLUSHED_WITHIN_S)
+            flush(server, FLUSHED_WITHIN_S)
+
+
+def flush(server: Server, within_s: float) -> None:
+    """Have a server write its dirty pages, and return when next to none are left.
+
+    Raises
+    ------
+    InnolabError
+        If it takes longer.
+    """
+    [(usual,)] = server.query(f"SELECT @@GLOBAL.{_MOST_DIRTY}")
+    server.query(f"SET GLOBAL {_MOST_DIRTY} = 0")
+    try:
+        await_that(
+            lambda: dirty_pages(server) <= _FEW_PAGES,
+            within_s,
+            f"{server.build.id} did not write its dirty pages",
+        )
+    finally:
+        server.query(f"SET GLOBAL {_MOST_DIRTY} = {usual}")
+
+
+def dirty_pages(server: Server) -> int:
+    """Return how many pages of its pool a server has still to write to its data files."""
+    return int(server.status()["Innodb_buffer_pool_pages_dirty"])
 
 
 def window(
@@ -77,20 +106,20 @@ def window(
         return rates
     beats = {name: beating.beats(name) for name in followed}
     within = {"write_share": load.write_share}
-    for name, of in beats.items():
-        noted = [beat._asdict() for beat in of]
+    for name, shown in beats.items():
+        noted = [beat._asdict() for beat in shown]
         bench.note_row("beats", {"replica": name, "within": within, "window_s": window_s,
                                  "stopped_s": beating.stopped_s, "behind": behind[name],
                                  "beats": noted})  # fmt: skip
     return {
         **rates,
-        **lags_of([heartbeat.lag(of, window_s) for of in beats.values()]),
+        **_farthest([heartbeat.lag(shown, window_s) for shown in beats.values()]),
         "transactions_behind": max(behind.values()),
         "catch_up_s": max(beating.catch_up_s.values()),
     }
 
 
-def lags_of(lags: Sequence[heartbeat.Lag]) -> dict[str, float]:
+def _farthest(lags: Sequence[heartbeat.Lag]) -> dict[str, float]:
     """Return the metrics of the replica that is farthest behind."""
     return {
         "lag_s": max(lag.late_s for lag in lags),
@@ -121,13 +150,13 @@ def evidence(record: Record) -> Iterator[Bound]:
     rates: dict[float, Counter[str]] = defaultdict(Counter)
     followed: dict[float, list[dict[str, Any]]] = defaultdict(list)
     for row in record.noted("loads"):
-        found = _rates(row["statements"], row["writes"], row["seconds"])
-        rates[row["within"]["write_share"]].update(found)
+        of_source = _rates(row["statements"], row["writes"], row["seconds"])
+        rates[row["within"]["write_share"]].update(of_source)
     for row in record.noted("beats"):
         followed[row["within"]["write_share"]].append(row)
-    for share, of in rates.items():
+    for share, whole in rates.items():
         within = {"write_share": share}
-        yield from all_exactly(within, dict(of))
+        yield from all_exactly(within, dict(whole))
         if share in followed:
             yield from _of_beats(within, followed[share])
 
@@ -135,15 +164,15 @@ def evidence(record: Record) -> Iterator[Bound]:
 def _of_beats(within: dict[str, float], replicas: list[dict[str, Any]]) -> Iterator[Bound]:
     """Yield the bounds of how far replicas fell back, by the beats that each showed."""
     beats = [[Beat(**beat) for beat in row["beats"]] for row in replicas]
-    lags = [heartbeat.lag(of, row["window_s"]) for of, row in zip(beats, replicas, strict=True)]
-    yield from all_exactly(within, lags_of(lags))
+    both = list(zip(beats, replicas, strict=True))
+    lags = [heartbeat.lag(shown, row["window_s"]) for shown, row in both]
+    yield from all_exactly(within, _farthest(lags))
     if all("stopped_s" in row for row in replicas):
         late_s = [
-            max(0.0, of[-1].at_s + of[-1].lag_s - row["stopped_s"])
-            for of, row in zip(beats, replicas, strict=True)
+            max(0.0, shown[-1].at_s + shown[-1].lag_s - row["stopped_s"]) for shown, row in both
         ]
         # The last beat is sent before they stop, at most as long as it takes to commit one.
-        slowest_s = max(of[-1].lag_s for of in beats)
+        slowest_s = max(shown[-1].lag_s for shown in beats)
         yield Bound(within, "catch_up_s", max(late_s) - _ROUNDED_S, max(late_s) + _ROUNDED_S)
         yield Bound(within, "catch_up_s", -math.inf, slowest_s + _ROUNDED_S)
         yield exactly(within, "transactions_behind", max(row["behind"] for row in replicas))
