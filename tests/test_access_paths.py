@@ -21,8 +21,9 @@ from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import PAGE_BYTES
 from innolab.studies.access_paths import crossover, fragments, study, table
-from innolab.studies.access_paths.lookups import Costs, crossing, pages_missed
-from innolab.studies.access_paths.study import STUDY, AccessParameters
+from innolab.studies.access_paths.crossover import Costs, crossing, pages_missed
+from innolab.studies.access_paths.parameters import LAYOUTS, AccessParameters
+from innolab.studies.access_paths.study import STUDY
 
 _OLD = "mysql-5.6.24"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
@@ -151,7 +152,7 @@ def test_a_disk_is_asked_for_fewer_lookups_than_flash() -> None:
         for device in parameters.devices
     }
     assert most == {"15k-timed": 0.003, "iodrive-80": 0.1, "host": 0.1}
-    assert {arm.layout for arm in arms} == set(study.LAYOUTS)
+    assert {arm.layout for arm in arms} == set(LAYOUTS)
 
 
 @pytest.mark.alone
@@ -215,7 +216,7 @@ def test_a_disk_that_ends_in_a_trial_fails_it_and_is_made_anew(
     beside = on_a_disk.run(**scan, device="host")
     assert beside.status == "complete", beside.error
     again, scattered = (
-        on_a_disk.run(path="scan", layout=layout, device="15k-timed") for layout in study.LAYOUTS
+        on_a_disk.run(path="scan", layout=layout, device="15k-timed") for layout in LAYOUTS
     )
     for run in (again, scattered):
         assert run.status == "complete", run.error

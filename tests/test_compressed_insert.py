@@ -19,7 +19,8 @@ from innolab.record import journal
 from innolab.record.journal import Checkpoint, Journal
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
-from innolab.studies.compressed_insert import curves, growth, study
+from innolab.studies.compressed_insert import growth, study
+from innolab.studies.compressed_insert.parameters import segments_of
 from innolab.studies.study import Arm
 
 _NAME = "compressed-insert"
@@ -42,11 +43,11 @@ def test_a_scale_keeps_the_seeds_ratios(scale: str) -> None:
 
 def test_segments_are_whole_statements_and_all_the_rows() -> None:
     parameters = _parameters(rows=100_003, rows_per_statement=7, segments=4)
-    sizes = study.segments_of(parameters, "auto")
+    sizes = segments_of(parameters, "auto")
     assert len(sizes) == 4
     assert all(size % 7 == 0 for size in sizes)
     assert sum(sizes) == parameters.table_rows == 99_995 + 7
-    assert study.segments_of(parameters, "shuffled") == [sum(sizes)]
+    assert segments_of(parameters, "shuffled") == [sum(sizes)]
 
 
 def test_an_old_server_has_no_arms_with_compressed_pages() -> None:
@@ -97,10 +98,10 @@ def _piece(rows: list[float], t0: float, rate: float) -> list[dict[str, float]]:
 
 def test_a_pause_and_a_new_server_between_pieces_count_for_nothing() -> None:
     pieces = [_piece([0, 50, 100], 0, 10), _piece([0, 100], 500, 20)]
-    joined = curves.joined(pieces)
+    joined = growth.joined(pieces)
     assert [row["rows"] for row in joined] == [0, 50, 100, 100, 200]
     assert [row["t_s"] for row in joined] == pytest.approx([0, 5, 10, 10, 15])
-    found = curves.by_rows(joined, [0, 100, 200])
+    found = growth.by_rows(joined, [0, 100, 200])
     assert found["t_s"] == pytest.approx([10, 5])
     assert found["rows"] == pytest.approx([100, 100])
     assert found["mysqld_cpu_s"] == pytest.approx([0.002, 0.002])
@@ -109,7 +110,7 @@ def test_a_pause_and_a_new_server_between_pieces_count_for_nothing() -> None:
 
 def test_bins_between_samples_share_them_by_straight_lines() -> None:
     rows = [{"t_s": t, "rows": 10.0 * t, "dirty_pages": 0.0} for t in range(0, 31, 3)]
-    found = curves.by_rows(rows, list(range(0, 301, 20)))
+    found = growth.by_rows(rows, list(range(0, 301, 20)))
     assert found["t_s"] == pytest.approx([2.0] * 15)
 
 

@@ -11,7 +11,8 @@ from innolab.mysql import builds
 from innolab.record.runlog import RunLog
 from innolab.studies.device_io import bursts
 from innolab.studies.device_io.bursts import Bin, Line
-from innolab.studies.device_io.study import DEPTHS, PATTERNS, STUDY
+from innolab.studies.device_io.parameters import DEPTHS, PATTERNS
+from innolab.studies.device_io.study import STUDY
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="loop devices and mounts need root")
 

@@ -6,7 +6,8 @@ import pytest
 from innolab.analysis import cache_misses
 from innolab.analysis.queueing import Device, Model
 from innolab.studies.more_memory import forecast
-from innolab.studies.more_memory.study import POOL_RATIOS, STUDY, TIMED, MemoryParameters
+from innolab.studies.more_memory.parameters import POOL_RATIOS, TIMED, MemoryParameters
+from innolab.studies.more_memory.study import STUDY
 
 _TRUE = Model(cpu_tps=3000.0, threads=16, reads=20.0, miss_cpu_s=1e-5)
 _ROWS = 2_000_000

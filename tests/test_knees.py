@@ -5,7 +5,8 @@ import pytest
 
 from innolab.analysis import stats
 from innolab.studies.more_memory import knees
-from innolab.studies.more_memory.study import STUDY, MemoryParameters
+from innolab.studies.more_memory.parameters import MemoryParameters
+from innolab.studies.more_memory.study import STUDY
 
 
 def _runs(plateau_from: float) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from innolab.mysql import datasets
 from innolab.record.runlog import RunLog
 from innolab.storage import emulated, fio, profiles
 from innolab.studies.experiment import Experiment
-from innolab.studies.more_memory.study import TIMED
+from innolab.studies.more_memory.parameters import TIMED
 from innolab.studies.study import Arm
 
 pytestmark = pytest.mark.integration

@@ -129,16 +129,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
             f"The loaded table has {counted:,} rows, {int(right or 0):,} of them right, keys "
             f"{low} to {high}; expected {rows:,} right rows from 1 to {rows:,}."
         )
-    schema, table = sysbench.TABLE.split(".")
-    data, index = server.query(
-        "SELECT data_length, index_length FROM information_schema.tables "
-        f"WHERE table_schema = '{schema}' AND table_name = '{table}'"
-    )[0]
-    return {
-        "rows": rows,
-        "data_bytes": int(data),
-        "index_bytes": int(index),
-    }
+    return datasets.table_facts(server, sysbench.TABLE, rows)
 
 
 def data_bytes(facts: Mapping[str, Any], load: str) -> int:

@@ -30,6 +30,8 @@ _LOADING: Settings = {
 }
 
 Say = Callable[[str], None]
+# Of the outer of two loops, in one statement.
+_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
@@ -217,3 +219,38 @@ class Clone(Copy):
         asked: Words = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
         listed = self.host.must(asked, what="Asking for the tables' sizes")
         return dict(sorted(line.split(" ", 1) for line in listed.splitlines()))
+
+
+def insert_numbered(
+    server: Server, table: str, values: str, rows: int, inner: int, say: Say
+) -> None:
+    """Insert rows with the numbers from 1 on, in the order of these, on one connection.
+
+    Parameters
+    ----------
+    values : of one row, in SQL: `{n}` is its number, made of `{i}` and `{j}` from 1 on by
+        n = (i - 1) inner + j
+    inner : how far j counts, at least 100; the rows are a multiple of it
+    """
+    numbers = ",".join(f"({n})" for n in range(1, inner + 1))
+    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
+    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
+    for done in range(0, rows // inner, _AT_ONCE):
+        say(f"loading {done * inner:,} of {rows:,} rows")
+        i = f"(i.n + {done})"
+        row = values.format(n=f"(({i} - 1) * {inner} + j.n)", i=i, j="j.n")
+        server.query(
+            f"INSERT INTO {table} SELECT {row} FROM innolab.digits i STRAIGHT_JOIN "
+            f"innolab.digits j WHERE i.n <= {min(_AT_ONCE, rows // inner - done)} ORDER BY i.n, j.n"
+        )
+    server.query("DROP TABLE innolab.digits")
+
+
+def table_facts(server: Server, table: str, rows: int) -> dict[str, Any]:
+    """Return what a recipe says of its table, named as `schema.table`, with its rows."""
+    schema, name = table.split(".")
+    [(data, index)] = server.query(
+        "SELECT data_length, index_length FROM information_schema.tables "
+        f"WHERE table_schema = '{schema}' AND table_name = '{name}'"
+    )
+    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}

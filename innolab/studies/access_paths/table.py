@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
+from innolab.mysql import datasets
 from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
 
@@ -23,7 +24,6 @@ INDEXES = (
 FILE = Path("innolab") / "paths.ibd"
 BYTES_PER_ROW = 330
 _KEYS = 2**32
-_STEP = 10_000
 _MIB = 1024**2
 # A server's own tablespaces, its redo log, and what sorting an index takes.
 _SYSTEM_BYTES = 500 * _MIB
@@ -45,19 +45,8 @@ def recipe(rows: int) -> Recipe:
 def _load(server: Server, rows: int, say: Say) -> None:
     server.query("CREATE DATABASE innolab")
     server.query(TABLE)
-    numbers = ",".join(f"({n})" for n in range(1, 101))
-    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
-    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
-    apart = _KEYS // rows
-    for done in range(0, rows, _STEP):
-        say(f"loading {done:,} of {rows:,} rows")
-        number = f"(i.n - 1) * 100 + j.n + {done}"
-        server.query(
-            f"INSERT INTO innolab.paths SELECT {number}, ({number} - 1) * {apart}, "
-            f"CRC32({number}), 1, 'row' FROM innolab.digits i STRAIGHT_JOIN innolab.digits j "
-            "ORDER BY i.n, j.n"
-        )
-    server.query("DROP TABLE innolab.digits")
+    values = f"{{n}}, ({{n}} - 1) * {_KEYS // rows}, CRC32({{n}}), 1, 'row'"
+    datasets.insert_numbered(server, "innolab.paths", values, rows, 100, say)
     for index in INDEXES:
         say(f"building an index: {index.split()[2]}")
         server.query(index)
@@ -70,7 +59,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
     Raises
     ------
     InnolabError
-        Where rows are missing or the indexes are not what their names say.
+        If rows are missing or the indexes are not what their names say.
     """
     counted, low, high, near, far = server.query(
         "SELECT COUNT(*), MIN(id), MAX(id), "
@@ -82,15 +71,11 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
             f"The loaded table has {counted:,} rows from {low} to {high}, whose keys follow the "
             f"primary key by {near:.3f} and {far:.3f}; expected {rows:,} from 1, by 1 and 0."
         )
-    data, index = server.query(
-        "SELECT data_length, index_length FROM information_schema.tables "
-        "WHERE table_schema = 'innolab' AND table_name = 'paths'"
-    )[0]
-    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
+    return datasets.table_facts(server, "innolab.paths", rows)
 
 
 class Way(NamedTuple):
-    """A way to rows: the index that is forced, and what EXPLAIN says where it is really taken."""
+    """A way to rows: the index that is forced, and what EXPLAIN says if it is really taken."""
 
     key: str
     type: str
@@ -150,7 +135,7 @@ def choose(server: Server, path: str) -> None:
 
 
 def plan_fault(path: str, plan: Mapping[str, Any]) -> str | None:
-    """Return in words how the server reaches the table instead of by a path, or None."""
+    """Return how the server reaches the table instead of by a path, or None."""
     wanted = PATHS[path]
     key = None if wanted.type == "ALL" else wanted.key
     is_so = (plan["type"], plan["key"]) == (wanted.type, key) and wanted.extra in plan["extra"]

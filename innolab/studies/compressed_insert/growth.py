@@ -4,11 +4,12 @@ Rows are in millions of the original's, whatever the scale: its claims are about
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from innolab.record.journal import Checkpoint
-from innolab.studies.compressed_insert import changepoint, curves
+from innolab.record.series import COUNTERS
+from innolab.studies.compressed_insert import changepoint
 
 # A point of the curves every 10 million of the original's rows.
 BIN_MROWS = 10
@@ -33,7 +34,7 @@ _SHARES = {
 _GAUGES = ("dirty_pages", "checkpoint_age_bytes")
 
 Bins = dict[str, list[float]]
-
+Sample = Mapping[str, float]
 
 UNITS = {
     **dict.fromkeys(["per_s"], "rows/s"),
@@ -76,22 +77,18 @@ def measured(
     edges_mrows : edges of the curves' bins, in millions of the original's rows
     rows_per_mrow : the rows that stand for one of these millions
     """
-    samples = curves.joined(done.samples)
-    bins = curves.by_rows(samples, [mrows * rows_per_mrow for mrows in edges_mrows])
+    bins = by_rows(joined(done.samples), [mrows * rows_per_mrow for mrows in edges_mrows])
     curve = {**_curve(bins), **{name: bins[name] for name in _GAUGES}}
-    spans = {name: _curve(_span(bins, ends)) for name, ends in SPANS_MROWS.items()}
+    spans = {name: _span(bins, *ends) for name, ends in SPANS_MROWS.items()}
     whole = {name: sum(values) for name, values in bins.items()}
     return [
         *(
             {"mrows": end, **{name: values[place] for name, values in curve.items()}}
             for place, end in enumerate(edges_mrows[1:])
         ),
-        *(
-            {"span": span, **{name: values[0] for name, values in of.items()}}
-            for span, of in spans.items()
-        ),
+        *({"span": name, **span} for name, span in spans.items()),
         {
-            "fall_ratio": spans["late"]["per_s"][0] / spans["early"]["per_s"][0],
+            "fall_ratio": spans["late"]["per_s"] / spans["early"]["per_s"],
             **_knee(edges_mrows, curve["per_s"]),
             **_stall(curve),
             **_costs(done, whole),
@@ -99,10 +96,11 @@ def measured(
     ]
 
 
-def _span(bins: Bins, ends_mrows: tuple[int, int]) -> Bins:
-    """Return the bins of a span added up as one."""
-    begin, end = (mrows // BIN_MROWS for mrows in ends_mrows)
-    return {name: [sum(values[begin:end])] for name, values in bins.items()}
+def _span(bins: Bins, begin_mrows: int, end_mrows: int) -> dict[str, float]:
+    """Return rates and shares of the bins of a span, as if they were one."""
+    places = slice(begin_mrows // BIN_MROWS, end_mrows // BIN_MROWS)
+    as_one = {name: [sum(values[places])] for name, values in bins.items()}
+    return {name: value for name, [value] in _curve(as_one).items()}
 
 
 def _curve(bins: Bins) -> Bins:
@@ -121,23 +119,22 @@ def _over(top: Sequence[float], bottom: Sequence[float]) -> list[float]:
 
 
 def _knee(edges_mrows: Sequence[int], per_s: Sequence[float]) -> dict[str, float]:
-    """Return where the curve begins to fall.
+    """Return where the curve begins to fall; its last edge if it has no knee.
 
-    A curve without a knee has its last edge: it falls there or later, if at all. The first bin is
-    left out: the server and the connections have just begun.
+    The first bin is left out: the server and the connections have just begun.
     """
     middles = [(a + b) / 2 for a, b in itertools.pairwise(edges_mrows)]
-    found = changepoint.find(middles[1:], per_s[1:])
+    knee = changepoint.find(middles[1:], per_s[1:])
     return {
-        "knee_mrows": found.at if found else float(edges_mrows[-1]),
-        "knee_found": int(found is not None),
+        "knee_mrows": knee.at if knee else float(edges_mrows[-1]),
+        "knee_found": int(knee is not None),
     }
 
 
 def _stall(curve: Bins) -> dict[str, float]:
     """Return how busy the processors were in the bin in which they waited most for the disk.
 
-    Nothing where they hardly waited in any.
+    Nothing if they hardly waited in any.
     """
     waits = curve["iowait_share"]
     most = max(range(len(waits)), key=waits.__getitem__)
@@ -159,3 +156,69 @@ def _costs(done: Checkpoint, whole: dict[str, float]) -> dict[str, float]:
         "compressions_per_1000_rows": tried / done.rows * 1000,
         "compress_failed_ratio": sum(one["failed"] for one in done.segments) / max(tried, 1),
     }
+
+
+def joined(pieces: Sequence[Sequence[Sample]]) -> list[dict[str, float]]:
+    """Return the samples of pieces of work as if each had followed the last at once.
+
+    Time and counters continue where the piece before ended: neither a pause between pieces nor
+    the start of a new server counts.
+
+    >>> joined([[{"t_s": 0, "rows": 0}, {"t_s": 1, "rows": 5}], [{"t_s": 9, "rows": 0}]])
+    [{'t_s': 0, 'rows': 0}, {'t_s': 1, 'rows': 5}, {'t_s': 1, 'rows': 5}]
+    """
+    result: list[dict[str, float]] = []
+    for piece in pieces:
+        moved = {"t_s", *COUNTERS} & piece[0].keys()
+        at = result[-1] if result else piece[0]
+        shift = {name: at[name] - piece[0][name] for name in moved}
+        result += [
+            {name: value + shift.get(name, 0) for name, value in sample.items()} for sample in piece
+        ]
+    return result
+
+
+def by_rows(samples: Sequence[Sample], edges: Sequence[float]) -> Bins:
+    """Return what each bin of rows took and showed, one value a bin.
+
+    Parameters
+    ----------
+    samples : in order of time, with `t_s` and `rows` (counted from any number)
+    edges : shape (bins + 1,), rows since the first sample, ascending
+
+    Returns
+    -------
+    dict
+        For `t_s` and every counter how much passed while the bin's rows went in, by straight lines
+        between samples; for every other column its mean over that time.
+    """
+    import numpy as np
+
+    rows = np.array([sample["rows"] - samples[0]["rows"] for sample in samples])
+    # If nothing is inserted for a while, that time belongs to the rows that come after it.
+    grows = np.append(True, np.diff(rows) > 0)
+    bins: Bins = {}
+    times = np.array([sample["t_s"] for sample in samples])
+    at = np.interp(edges, rows[grows], times[grows])
+    for name in samples[0]:
+        values = np.array([sample[name] for sample in samples])
+        if name == "t_s" or name in COUNTERS:
+            ends = np.interp(at, times, values)
+            bins[name] = [float(x) for x in np.diff(ends)]
+        else:
+            bins[name] = [_mean(times, values, *span) for span in itertools.pairwise(at)]
+    return bins
+
+
+def _mean(times, values, begin: float, end: float) -> float:  # type: ignore[no-untyped-def]
+    """Return the mean of a quantity over a span, by straight lines between samples.
+
+    Just within its ends: where two pieces were joined, a quantity has two values at one time.
+    """
+    import numpy as np
+
+    inside = (times > begin) & (times < end)
+    ends = np.nextafter([begin, end], [end, begin])
+    t = np.concatenate([ends[:1], times[inside], ends[1:]])
+    v = np.interp(t, times, values)
+    return float(np.trapezoid(v, t) / (t[-1] - t[0]))

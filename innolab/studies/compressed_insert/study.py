@@ -1,211 +1,32 @@
 """Does a compressed table continue inserting where a plain one outgrows memory? (S1, study C)."""
 
 import contextlib
-import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
-from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
-from innolab.analysis.bounds import Bound, Metric, Record, Unbounded, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS, USUAL
 from innolab.analysis.evidence import Check, Evidence, Finding
-from innolab.bench import oltp, sysbench
+from innolab.bench import oltp
 from innolab.bench.trial import Bench
 from innolab.mysql import builds
-from innolab.mysql.datasets import Recipe
-from innolab.mysql.server import Server
-from innolab.record.journal import Checkpoint, GrowthPace
+from innolab.record.journal import GrowthPace
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
-from innolab.storage.profiles import HOST
-from innolab.studies.compressed_insert import filling, growth, inserts
+from innolab.studies.compressed_insert import evidence, filling, growth, inserts
 from innolab.studies.compressed_insert.inserts import Load, Table
-from innolab.studies.parameters import (
-    ByEffort,
-    ByScale,
-    Devices,
-    FlushLog,
-    Parameters,
-    Threads,
+from innolab.studies.compressed_insert.parameters import (
+    PERIOD_S,
+    POOLS,
+    InsertParameters,
+    dataset,
+    edges_mrows,
+    grows_bytes,
+    keep,
+    segments_of,
+    settings,
 )
-from innolab.studies.study import Arm, Facts, Study
-
-# S1: throughput of the plain table falls at 70 million rows, whose data file is about 5 GB.
-KNEE_MROWS, COMPRESSED_KNEE_MROWS = 70, 90
-KNEE_BYTES = 5_000_000_000
-ROW_BYTES = KNEE_BYTES / (KNEE_MROWS * 10**6)
-# S1 inserted 200 million rows and drew 130 million of them, beyond which it claims nothing.
-END_MROWS = ByScale(130, 130, 200)
-# The seed's pools over its 5 GB at the knee.
-POOLS = {"4G": 4 / 5, "8G": 8 / 5}
-# Pauses at the end of a segment are not measured, but let the server flush: none at quick, where
-# they would be a part of the whole.
-SEGMENTS = ByScale(2, 1, 40)
-PERIOD_S = ByScale(0.1, 0.1, 1.0)
-# The arms beside those of the seed's: format, keys, pool.
-SEEDS = [("plain", "auto"), ("compressed", "auto")]
-OURS = [("plain", "shuffled", "4G"), ("page", "auto", "4G")]
-# What a table may take on the disk at most: shuffled keys, pages half full, files grown ahead.
-_MOST_BYTES_PER_ROW, _GROWN_AHEAD_BYTES = 150, 64 * oltp.MIB
-_LEAST_ROLLBACK_SEGMENTS = 4
-# Page compression came with 5.7.8.
-_NO_PAGE_COMPRESSION = (5, 6)
-
-
-class InsertParameters(Parameters):
-    """The common parameters, the table's and the load's.
-
-    The pools of the small scales are 5 and 8 MiB and their doubles: the least that servers take,
-    and one in which a server's own pages are few.
-
-    Attributes
-    ----------
-    rows : the rows that a whole run inserts, instead of those of the scale
-    threads : the connections that insert
-    rows_per_statement : the rows of one INSERT
-    random_share : the share of each text that is drawn at random; the rest is always the same
-    key_block_kib : the KEY_BLOCK_SIZE of the compressed table; no larger than a page
-    page_kib : the server's innodb_page_size, in KiB
-    devices : devices, or host; the first has all arms, the others those that a claim needs
-    flush_log_at_trx_commit : the server's innodb_flush_log_at_trx_commit
-    segments : the parts into which a run is cut, after each of which it can resume
-    """
-
-    ROWS: ClassVar = ByScale(171_000, 274_000, 200_000_000)
-    threads: Threads = 30
-    rows_per_statement: Annotated[int, Field(ge=1, le=1000)] = 1
-    random_share: Annotated[float, Field(ge=0, le=1)] = 0.5
-    key_block_kib: Literal[1, 2, 4, 8, 16] = 4
-    page_kib: Literal[4, 8, 16] = 16
-    devices: Devices = [HOST, "cap-write-20mb"]
-    flush_log_at_trx_commit: FlushLog = 2
-    segments: Annotated[int, Field(ge=1, le=1000)] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_keep_failed(cls, given: Any) -> Any:
-        """Read the plans of November 2026, which name what is an option of `run` by now."""
-        is_plan = isinstance(given, dict) and given.get("keep_failed") is False
-        return {k: v for k, v in given.items() if k != "keep_failed"} if is_plan else given
-
-    @model_validator(mode="after")
-    def _block_in_page(self) -> "InsertParameters":
-        if self.key_block_kib > self.page_kib:
-            raise ValueError(
-                f"KEY_BLOCK_SIZE {self.key_block_kib} is larger than a page of {self.page_kib} KiB"
-            )
-        return self
-
-    @cached_property
-    def table_rows(self) -> int:
-        """Return the rows of a whole run: as asked or as the scale has it, in whole statements."""
-        rows = self.rows or self.ROWS.of(self)
-        return int(rows // self.rows_per_statement * self.rows_per_statement)
-
-    @property
-    def rows_per_mrow(self) -> float:
-        """Return the rows that stand for a million of the original's."""
-        return self.table_rows / END_MROWS.of(self)
-
-    @property
-    def knee_bytes(self) -> float:
-        """Return the data that stand for the original's 5 GB at its knee."""
-        return KNEE_MROWS * self.rows_per_mrow * ROW_BYTES
-
-    @property
-    def sysbench_rows(self) -> int:
-        """Return how many rows of sysbench's table are as much data as that at the knee."""
-        return int(self.knee_bytes / oltp.BYTES_PER_ROW)
-
-
-def edges_mrows(parameters: InsertParameters) -> list[int]:
-    """Return the edges of the curves' bins, in millions of the original's rows."""
-    return list(range(0, END_MROWS.of(parameters) + 1, growth.BIN_MROWS))
-
-
-def segments_of(parameters: InsertParameters, keys: str) -> list[int]:
-    """Return the rows of each segment, whole statements.
-
-    Shuffled keys have one: the last rows of a table are nowhere in it, so what came after a
-    checkpoint could not be identified.
-    """
-    number = 1 if keys == "shuffled" else parameters.segments or SEGMENTS.of(parameters)
-    statements = parameters.table_rows // parameters.rows_per_statement
-    each, rest = divmod(statements, number)
-    counts = [each + (place < rest) for place in range(number)]
-    return [count * parameters.rows_per_statement for count in counts if count]
-
-
-def keep(parameters: InsertParameters, arm: Arm) -> bool:
-    """Return whether an arm is measured.
-
-    A second device has the arms that its hypothesis needs, and more where there is time. Never
-    shuffled keys: on writes capped at 20 MB a second, two hundred million of them take a day.
-    """
-    is_first, is_paper = arm.device == parameters.devices[0], parameters.scale == "paper"
-    is_seeds = (arm.format, arm.keys) in SEEDS
-    if arm.format == "page" and not _compresses_pages(str(arm.server)):
-        return False
-    if parameters.scale == "smoke":
-        return is_first and is_seeds and arm.pool == "4G"
-    if is_first:
-        is_more = is_paper and (arm.format, arm.keys, arm.pool) == ("compressed", "shuffled", "4G")
-        return is_seeds or (arm.format, arm.keys, arm.pool) in OURS or is_more
-    return (is_seeds and (is_paper or arm.pool == "4G")) or (
-        (arm.format, arm.keys, arm.pool) == OURS[1]
-    )
-
-
-def _compresses_pages(build: str) -> bool:
-    """Return whether a build has COMPRESSION of pages, by the version in its name."""
-    numbers = re.search(r"-(\d+)\.(\d+)", build)
-    return numbers is None or (int(numbers[1]), int(numbers[2])) > _NO_PAGE_COMPRESSION
-
-
-def dataset(parameters: InsertParameters) -> Recipe:
-    """Return the recipe of an empty schema, in pages of the size asked for."""
-    redo = oltp.redo_settings(parameters.sysbench_rows)
-    empty = {"rows": 0, "data_bytes": 0, "index_bytes": 0}
-    return Recipe(
-        name=f"empty-{parameters.page_kib}k",
-        spec={"page_kib": parameters.page_kib, "redo": redo, "recipe": 1},
-        size_bytes=oltp.SYSTEM_BYTES + oltp.redo_bytes(parameters.sysbench_rows),
-        expected=empty,
-        load=lambda server, _say: _schema(server),
-        verify=lambda _server: empty,
-        settings=redo,
-        made_with={"innodb_page_size": parameters.page_kib * 1024},
-    )
-
-
-def _schema(server: Server) -> None:
-    server.query(f"CREATE DATABASE {sysbench.SCHEMA}")
-
-
-def settings(parameters: InsertParameters, arm: Arm, _facts: Facts) -> dict[str, Any]:
-    """Return the server variables of an arm; the pool is rounded to whole chunks."""
-    # Each has pages of its own in the pool. Today's server has 128 twice, which are 1 % of the
-    # original's pool and would be more than all of a small one.
-    rollback = max(_LEAST_ROLLBACK_SEGMENTS, int(128 * parameters.knee_bytes / KNEE_BYTES))
-    return {
-        **oltp.pool_settings(POOLS[arm.pool], int(parameters.knee_bytes)),
-        **oltp.flushing_settings(),
-        **oltp.scaled_settings(parameters.sysbench_rows),
-        **oltp.redo_settings(parameters.sysbench_rows),
-        "innodb_flush_log_at_trx_commit": parameters.flush_log_at_trx_commit,
-        "innodb_page_size": parameters.page_kib * 1024,
-        "loose_innodb_rollback_segments": rollback,
-        "loose_innodb_undo_logs": rollback,
-        # Or 5.6 warns, and builds a table that is not compressed.
-        "innodb_strict_mode": "ON",
-        "loose_innodb_file_format": "Barracuda",
-        "innodb_compression_level": 6,
-        "max_connections": parameters.threads + 50,
-    }
+from innolab.studies.parameters import ByEffort, ByScale
+from innolab.studies.study import Arm, Study
 
 
 def refuses(build: builds.Build) -> str | None:
@@ -234,19 +55,19 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
     asked = settings(parameters, arm, bench.dataset_facts)
     pace = GrowthPace(sum(sizes), bench.say)
     with contextlib.ExitStack() as stack:
-        period_s = PERIOD_S.of(parameters)
-        server, done = filling.opened(stack, bench, asked, pace, period_s)
+        server, done = filling.opened(stack, bench, asked, pace, PERIOD_S.of(parameters))
         if not done.rows:
             table.create(server)
         filling.run_in(bench, server, load, oltp.redo_bytes(parameters.sysbench_rows))
         pace.begin(done.rows)
         with bench.site.limited():
             done = filling.inserted(bench, server, table, load, sizes, done)
-        found = filling.physical(bench, server, table, sum(sizes))
+        physical = filling.physical(bench, server, table, sum(sizes))
     *rows, whole = growth.measured(done, edges_mrows(parameters), parameters.rows_per_mrow)
     yield from rows
-    knee = _knee_data_ratio({**whole, **found}, parameters.rows_per_mrow, arm.pool)
-    yield {**whole, **found, "knee_data_ratio": knee}
+    whole |= physical
+    knee = evidence.knee_data_ratio(whole, parameters.rows_per_mrow, arm.pool)
+    yield {**whole, "knee_data_ratio": knee}
 
 
 def row_format(evidence: Evidence) -> Finding:
@@ -256,63 +77,6 @@ def row_format(evidence: Evidence) -> Finding:
         return "invalid", wrong
     kinds = ", ".join(sorted({one["row_format"] for one in table["partitions"]}))
     return "ok", f"{len(table['partitions'])} partitions, {kinds}, as asked"
-
-
-def _of_table(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of sizes, by the table's files and pages."""
-    table, rows = record.run.conditions["table"], _rows(record)
-    for metric, value in filling.sizes(table, rows).items():
-        yield exactly({}, metric, value)
-    files = sum(one["file_bytes"] for one in table["partitions"])
-    yield Bound({}, "leaf_bytes_per_row", -math.inf, files / rows)
-
-
-def _of_segments(record: Record) -> Iterator[Bound | Unbounded]:
-    """Yield the bounds of what a trial gave and cost, by its series and its segments."""
-    if record.run.conditions["pieces"]["resumed_at_rows"]:
-        yield Unbounded("A trial was resumed, and has the series of its last session alone")
-        return
-    if record.run.is_older:
-        return
-    segments = record.run.conditions["segments"]
-    samples = [
-        [one for at_s, one in record.samples.items() if row["from_s"] <= at_s <= row["to_s"]]
-        for row in segments
-    ]
-    bins = sum("mrows" in row for row in record.run.observations)
-    edges = range(0, growth.BIN_MROWS * bins + 1, growth.BIN_MROWS)
-    done = Checkpoint(rows=_rows(record), segments=segments, samples=samples)
-    for row in growth.measured(done, edges, done.rows / edges[-1]):
-        within = record.levels(row)
-        yield from all_exactly(within, {k: v for k, v in row.items() if k not in within})
-
-
-def _knee_data(record: Record) -> Iterator[Bound]:
-    """Yield the bound of the data at the knee, by the knee and the size of a row."""
-    bins = sum("mrows" in row for row in record.run.observations)
-    of_original = _rows(record) / (growth.BIN_MROWS * bins)
-    for within, row in record.rows("knee_data_ratio", "knee_mrows", "leaf_bytes_per_row"):
-        at = _knee_data_ratio(row, of_original, str(record.run.factors["pool"]))
-        yield exactly(within, "knee_data_ratio", at)
-
-
-def _knee_data_ratio(whole: Mapping[str, float], rows_per_mrow: float, pool: str) -> float:
-    """Return the data over the pool where the curve falls, by the bytes of a row in the end."""
-    knee_data = whole["knee_mrows"] * rows_per_mrow * whole["leaf_bytes_per_row"]
-    return knee_data / (POOLS[pool] * KNEE_MROWS * rows_per_mrow * ROW_BYTES)
-
-
-def _rows(record: Record) -> int:
-    return sum(one["rows"] for one in record.run.conditions["segments"])
-
-
-_SIZES = ("leaf_bytes_per_row", "file_bytes_per_row", "allocated_bytes_per_row", "zlib_ratio")
-METRICS = {
-    **metrics({name: unit for name, unit in growth.UNITS.items() if name not in _SIZES},
-              _of_segments),
-    **metrics({name: growth.UNITS[name] for name in _SIZES}, _of_table),
-    "knee_data_ratio": Metric(growth.UNITS["knee_data_ratio"], [_knee_data]),
-}  # fmt: skip
 
 
 STUDY = Study(
@@ -328,7 +92,7 @@ STUDY = Study(
     keep=keep,
     within={"span": list(growth.SPANS_MROWS), "mrows": []},
     main=("mrows",),
-    metrics=METRICS,
+    metrics=evidence.METRICS,
     compared={"per_s": ("span",), "all_per_s": ()},
     # Knees may be censored, and their median has an interval from seven runs on at three looks.
     blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(6, 8)),
@@ -345,6 +109,6 @@ STUDY = Study(
     tools=("sysbench", "fio", "mkfs.xfs"),
     calibration_s=ByScale(0.3, 1.0, 10.0),
     copies=1,
-    grows_bytes=lambda parameters: parameters.table_rows * _MOST_BYTES_PER_ROW + _GROWN_AHEAD_BYTES,
+    grows_bytes=grows_bytes,
     refuses=refuses,
 )  # fmt: skip

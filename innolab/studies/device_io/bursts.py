@@ -48,7 +48,7 @@ class Line(NamedTuple):
 def argv(
     fio: str, file: Path, size_bytes: int, logs: Path, before_s: int, after_s: int
 ) -> list[str]:
-    """Return fio's words for a stream of reads, and a burst of writes some seconds into it."""
+    """Return fio's arguments for a stream of reads, and a burst of writes some seconds into it."""
     return [
         fio, f"--filename={file}", f"--size={size_bytes}", f"--bs={PAGE_BYTES}", "--direct=1",
         "--thread", "--ioengine=libaio", "--output-format=json", "--norandommap",
@@ -74,11 +74,10 @@ def measure(
     Raises
     ------
     InnolabError
-        Where fio fails.
+        If fio fails.
     """
-    before_s, after_s = times
-    words = argv(HERE.tool("fio"), file, size_bytes, logs, before_s, after_s)
-    done = HERE.run([*machine.within(cgroup), *HERE.unprivileged(), *words])
+    command = argv(HERE.tool("fio"), file, size_bytes, logs, *times)
+    done = HERE.run([*machine.within(cgroup), *HERE.unprivileged(), *command])
     if done.status:
         raise InnolabError(f"fio ended with status {done.status}: {done.stderr.strip()[:300]}")
     return {name: (logs / name).read_text() for name in LOGS if (logs / name).exists()}
@@ -90,7 +89,7 @@ def line_of(logs: Mapping[str, str], burst_at_s: float) -> Line:
     Raises
     ------
     InnolabError
-        Where they hold no write of the burst.
+        If they hold no write of the burst.
     """
     latencies = dict(_rows(logs.get("of_clat.1.log", "")))
     rates = _rows(logs.get("of_iops.1.log", ""))

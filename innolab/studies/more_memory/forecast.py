@@ -15,7 +15,7 @@ import pandas as pd
 from innolab.analysis import buying, cache_misses, queueing, stats
 from innolab.analysis.queueing import ArmPoint, Device, Model
 from innolab.storage.profiles import profiles
-from innolab.studies.more_memory.study import POOL_RATIOS, MemoryParameters
+from innolab.studies.more_memory.parameters import POOL_RATIOS, MemoryParameters
 
 # The miss ratio hardly depends on the number of pages.
 _PAGES = 20_000

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from innolab.analysis import stats
-from innolab.studies.more_memory.study import POOL_RATIOS
+from innolab.studies.more_memory.parameters import POOL_RATIOS
 
 # "About" is a tenth everywhere in this project.
 NEAR = 1.1

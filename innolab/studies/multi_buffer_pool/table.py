@@ -1,4 +1,4 @@
-"""The seed's table, its query, and pages of it that are in use beside the query."""
+"""The seed's table, its query, and pages of it that are in use besides the query."""
 
 import time
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from innolab.base.errors import InnolabError
 from innolab.bench import passes
 from innolab.bench.trial import Bench
+from innolab.mysql import datasets
 from innolab.mysql.datasets import Recipe, Say
 from innolab.mysql.server import Server
 from innolab.record.run import Observation
@@ -58,20 +59,8 @@ def fill(server: Server, rows: int, say: Say) -> None:
     by a stored procedure, a row at a time. The same rows come here from a cross join, in the same
     ascending order of the primary key on one connection, so that the pages fill alike.
     """
-    numbers = ",".join(f"({n})" for n in range(1, 1001))
-    server.query("CREATE TABLE innolab.digits (n INT PRIMARY KEY) ENGINE=InnoDB")
-    server.query(f"INSERT INTO innolab.digits VALUES {numbers}")
-    outer = rows // 1000
-    step = 100
-    for done in range(0, outer, step):
-        say(f"loading {done * 1000:,} of {rows:,} rows")
-        server.query(
-            f"INSERT INTO innolab.t1 SELECT j.n + 1000 * (i.n - 1 + {done}), "
-            f"i.n + {done} + {outer} * (j.n - 1), 'dummy' "
-            "FROM innolab.digits i STRAIGHT_JOIN innolab.digits j "
-            f"WHERE i.n <= {min(step, outer - done)} ORDER BY i.n, j.n"
-        )
-    server.query("DROP TABLE innolab.digits")
+    values = f"{{n}}, {{i}} + {rows // 1000} * ({{j}} - 1), 'dummy'"
+    datasets.insert_numbered(server, "innolab.t1", values, rows, 1000, say)
 
 
 def verify(server: Server, rows: int) -> dict[str, Any]:
@@ -80,7 +69,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
     Raises
     ------
     InnolabError
-        Where a row is missing, doubled or wrong.
+        If a row is missing, doubled or wrong.
     """
     outer = rows // 1000
     counted, right, low, high = server.query(
@@ -92,11 +81,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
             f"The loaded table has {counted:,} rows, {right:,} of them right, keys {low} to "
             f"{high}; expected {rows:,} right rows from 1 to {rows:,}."
         )
-    data, index = server.query(
-        "SELECT data_length, index_length FROM information_schema.tables "
-        "WHERE table_schema = 'innolab' AND table_name = 't1'"
-    )[0]
-    return {"rows": rows, "data_bytes": int(data), "index_bytes": int(index)}
+    return datasets.table_facts(server, "innolab.t1", rows)
 
 
 class HotPages(NamedTuple):
@@ -109,20 +94,27 @@ class HotPages(NamedTuple):
     rows: int
     others_after: int
 
+    @classmethod
+    def of_pool(cls, facts: Mapping[str, Any], pool_bytes: int) -> "HotPages":
+        """Return pages in use for a pool of a size that is smaller than the table."""
+        rows, row_bytes = int(facts["rows"]), facts["data_bytes"] / facts["rows"]
+        hot = int(_HOT_SHARE_OF_POOL * pool_bytes / row_bytes)
+        return cls(hot, rows - int(_FILLS * pool_bytes / row_bytes))
+
     def use(self, bench: Bench, server: Server) -> int:
         """Fill the pool, read them twice, and return how many pages they are.
 
         A second access counts only after innodb_old_blocks_time, which is a second by default.
         """
         server.query(_counting(f"c1 > {self.others_after}"))
-        _, cost = passes.timed(bench, server, self._query, HOT)
+        _, cost = passes.timed(bench, server, _counting(f"c1 <= {self.rows}"), HOT)
         time.sleep(_LONGER_THAN_OLD_BLOCKS_TIME_S)
-        passes.timed(bench, server, self._query, "hot pages once more")
+        passes.timed(bench, server, _counting(f"c1 <= {self.rows}"), "hot pages once more")
         return cost.pages_read
 
     def kept(self, bench: Bench, server: Server, pages: int) -> Observation:
         """Read them again, and return which share of them was still in the pool."""
-        _, cost = passes.timed(bench, server, self._query, HOT_AGAIN)
+        _, cost = passes.timed(bench, server, _counting(f"c1 <= {self.rows}"), HOT_AGAIN)
         again = min(cost.pages_read, pages)
         return {
             "hot_pages": pages,
@@ -130,17 +122,6 @@ class HotPages(NamedTuple):
             "hot_kept_ratio": 1 - again / pages,
         }
 
-    @property
-    def _query(self) -> str:
-        return _counting(f"c1 <= {self.rows}")
-
 
 def _counting(where: str) -> str:
     return f"SELECT COUNT(*) FROM innolab.t1 WHERE {where} AND dummy = 'dummy'"
-
-
-def hot_pages(facts: Mapping[str, Any], pool_bytes: int) -> HotPages:
-    """Return pages in use for a pool of a size that is smaller than the table."""
-    rows, row_bytes = int(facts["rows"]), facts["data_bytes"] / facts["rows"]
-    hot = int(_HOT_SHARE_OF_POOL * pool_bytes / row_bytes)
-    return HotPages(hot, rows - int(_FILLS * pool_bytes / row_bytes))

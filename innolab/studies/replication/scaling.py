@@ -47,11 +47,11 @@ def fitted(reads: float, writes: float, half: float) -> Scaling:
     ----------
     reads : statements a second of one replica that only reads
     writes : of a source without replicas that only writes
-    half : of one replica where half of the statements write; where the source is the bound there,
+    half : of one replica if half of the statements write; if the source is the bound there,
         applying costs nothing that could be seen
 
-    >>> fitted(100.0, 50.0, 80.0).applies_per_s
-    66.66666666666667
+    >>> round(fitted(100.0, 50.0, 80.0).applies_per_s, 2)
+    66.67
     """
     left = 2 / half - 1 / reads
     return Scaling(reads, writes, 1 / left if left > 0 else math.inf)
