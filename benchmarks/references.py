@@ -48,16 +48,12 @@ def _rendered(name: str, reports: list[Path]) -> tuple[str, dict[str, str]]:
 
 
 def _again(name: str, renamed: dict[str, str]) -> None:
-    """Make the pages that set reports of a study side by side, or take them as one, again."""
+    """Compare reports of a study again, two by two as before."""
     for page in folders.comparisons(name):
         versions = page.parent.name.split("_")
         shutil.rmtree(page.parent)
         if renamed.keys() >= set(versions):
             _innolab("compare", *(f"{name}/{renamed[one]}" for one in versions), "--html")
-    if pools := folders.pools(name):
-        for page in pools:
-            shutil.rmtree(page.parent)
-        _innolab("pool", *map(str, folders.finished(name)), "--html")
 
 
 def main() -> None:

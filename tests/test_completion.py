@@ -52,7 +52,7 @@ def test_reports_are_completed(reports: Path) -> None:
         assert found == ["more-memory/2026-01-31-1", "replication/2026-01-31-1"]
     again = _completed("innolab compare x rep", INNOLAB_REPORTS=str(reports))
     assert again == ["replication/2026-01-31-1"]
-    third = _completed("innolab pool x y more", INNOLAB_REPORTS=str(reports))
+    third = _completed("innolab compare x y more", INNOLAB_REPORTS=str(reports))
     assert third == ["more-memory/2026-01-31-1"]
 
 

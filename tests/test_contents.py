@@ -290,7 +290,7 @@ def test_verbs_on_foreign_files_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
     """Each verb is stopped where the first thing that it reads would fill the memory."""
-    from innolab.compare import compare
+    from innolab.compare import compare, members
     from innolab.report import folders, manifest
     from innolab.tables import description, judged
 
@@ -300,7 +300,7 @@ def test_verbs_on_foreign_files_are_bounded(
     monkeypatch.setattr(memory, "_used_bytes", lambda: 0)
     monkeypatch.setattr(folders, "foreign", fill)
     monkeypatch.setattr(manifest, "read", fill)
-    monkeypatch.setattr(compare, "Plan", type("Plan", (), {"read": staticmethod(fill)}))
+    monkeypatch.setattr(members, "Plan", type("Plan", (), {"read": staticmethod(fill)}))
     monkeypatch.setattr(description, "read", fill)
     (tmp_path / "t.csv").write_text("")
     call: dict[str, Callable[[], object]] = {
@@ -308,7 +308,7 @@ def test_verbs_on_foreign_files_are_bounded(
         "judge": lambda: judged.judge(
             tmp_path / "t.csv", about=tmp_path / "t.csv", prove=lambda _: None
         ),
-        "compare": lambda: compare.compare(tmp_path, tmp_path),
+        "compare": lambda: compare.compare([tmp_path, tmp_path]),
     }
     with pytest.raises(InputError, match="more than 4 GiB of memory"):
         call[verb]()

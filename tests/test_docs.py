@@ -266,7 +266,7 @@ RULES: list[tuple[str, Callable[[str, Shell], None]]] = [
     # One figure is drawn; others differ in their style.
     (r"innolab figure \S+ [a-z]\S+ (?!--to my-post).+", drawn),
     # These pages have tests of their own.
-    (r"innolab (compare|pool) .+ --html", read),
+    (r"innolab compare .+ --html", read),
     # One report is verified; no other was made again by the code under test.
     (rf"innolab verify {REPORTS[1]}( --json)?", really),
     (r"innolab verify .+ --signers .+", signed),

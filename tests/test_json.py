@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, Innolab, reference, todays
+from copied_reports import change, copied
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from innolab import cli, studies
-from innolab.cli import documents, judged_document, meta_document
+from innolab.cli import compared_document, documents, judged_document
 from innolab.sizing import size_document
 from innolab.studies.experiment import Experiment
 from innolab.verify import verify
@@ -23,8 +24,7 @@ _BY_VERB: dict[str, type[BaseModel]] = {
     "doctor": documents.Doctor,
     "plan": documents.Planned,
     "verify": documents.Verified,
-    "compare": documents.Compared,
-    "pool": meta_document.PooledReports,
+    "compare": compared_document.Compared,
     "judge": judged_document.Judged,
     "size": size_document.SizeDocument,
 }
@@ -122,43 +122,43 @@ def test_bad_input_prints_no_document(innolab: Innolab) -> None:
 
 
 def test_a_comparison_has_ratios_and_verdicts_as_numbers(tmp_path: Path) -> None:
-    kept = todays("multi-buffer-pool")
-    other = tmp_path / "2026-02-14-1"
-    shutil.copytree(kept, other)
-    body = json.loads((other / "manifest.json").read_text())
-    body["hosts"][0]["kernel"] = "0.0.1"
-    (other / "manifest.json").write_text(json.dumps(body))
-    verdicts = json.loads((other / "verdicts.json").read_text())
-    turned = next(v for v in verdicts if v["verdict"] == "reproduced" and v["estimate"])
-    turned["verdict"] = "contradicted"
-    (other / "verdicts.json").write_text(json.dumps(verdicts))
-    found = _document("compare", str(kept), str(other))
+    other = copied(tmp_path, "2026-02-14-1", 1)
+    change(other, "manifest.json", lambda body: body["hosts"][0].update(kernel="0.0.1"))
+
+    def turn(verdicts: Any) -> None:
+        verdict = next(v for v in verdicts if v["verdict"] == "reproduced" and v["estimate"])
+        verdict["verdict"] = "contradicted"
+
+    change(other, "verdicts.json", turn)
+    found = _document("compare", str(reference("multi-buffer-pool")), str(other))
     assert {ratio["estimate"] for ratio in found["ratios"]} == {1.0}
-    [changed] = [pair for pair in found["verdicts"] if not pair["same"]]
+    [changed] = [row for row in found["verdicts"] if not row["same"]]
     assert changed["turned"] is True
     assert changed["first"]["verdict"] == "reproduced"
-    assert changed["second"]["estimate"] == turned["estimate"]
+    assert changed["reports"] == [changed["first"], changed["second"]]
     [difference] = found["differences"]
     assert changed["may_be_explained_by"] == [0]
     assert (difference["kind"], difference["name"]) == ("host", "kernel")
-    assert not _keys(found) - _keys_of(documents.Compared)
+    assert difference["values"] == [difference["first"], "0.0.1"]
+    assert {row["verdict"] for row in found["claims"]} == {"not-run"}, "of two"
+    assert not _keys(found) - _keys_of(compared_document.Compared)
 
 
-def test_pooled_reports_have_estimates_as_numbers() -> None:
+def test_three_reports_have_estimates_of_all_as_numbers(tmp_path: Path) -> None:
     kept = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))[-2:]
-    body = _document("pool", *(str(path.parent) for path in kept))
-    assert [report["name"] for report in body["reports"]] == [path.parent.name for path in kept]
-    assert all(len(one["values"]) == 2 for one in body["differences"])
-    pooled = [claim for claim in body["claims"] if claim["estimate"] is not None]
-    assert pooled
-    for claim in pooled:
+    reports = [*(path.parent for path in kept), copied(tmp_path, "2026-02-14-1", 1)]
+    body = _document("compare", *map(str, reports))
+    assert [report["name"] for report in body["reports"]] == [path.name for path in reports]
+    assert all(len(one["values"]) == 3 for one in body["differences"])
+    together = [claim for claim in body["claims"] if claim["estimate"] is not None]
+    assert together
+    for claim in together:
         assert claim["low"] <= claim["estimate"] <= claim["high"]
-        assert claim["reports_pooled"] == 2
-        assert claim["predicted_low"] is None, "of two"
+        assert claim["predicted_low"] <= claim["low"]
+        assert claim["reports_pooled"] == 3
         weights = [part["weight_share"] for part in claim["reports"]]
         assert sum(weights) == pytest.approx(1)
-    assert {claim["scale"] for claim in pooled} == {"log", "plain"}
-    assert not _keys(body) - _keys_of(meta_document.PooledReports)
+    assert {claim["scale"] for claim in together} == {"log", "plain"}
 
 
 def _keys_of(model: type[BaseModel]) -> set[str]:

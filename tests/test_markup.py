@@ -4,7 +4,6 @@ import ast
 import copy
 import csv
 import dataclasses
-import datetime
 import hashlib
 import json
 import re
@@ -19,6 +18,7 @@ import nbformat
 import pandas as pd
 import pytest
 from conftest import ROOT, reference
+from copied_reports import change, copied
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
@@ -31,7 +31,7 @@ from innolab.analysis.claims import Claim
 from innolab.analysis.verdicts import Verdict
 from innolab.base import parsing
 from innolab.base.errors import InnolabError, InputError
-from innolab.compare import compare, compare_page, meta, meta_page
+from innolab.compare import compare, compare_page
 from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
@@ -368,9 +368,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator["_Written"]:
         patched.setattr(figures, "publish", _undrawn)
         patched.setattr(pages, "write", kept)
         patched.setenv("INNOLAB_REPORTS", str(place))
-        first, second = _two(place)
-        compare_page.write(compare.compare(first, second))
-        meta_page.write(meta.pool([first, second]))
+        compare_page.write(compare.compare(_three(place)))
         judged.judge(*_table(place, "a_b"), name="theirs", prove=lambda _: None)
         index.write()
         at = [size_page.Place(2**20 * n, 1.0 / n, 0.5 / n, 2.0 / n, n == 1) for n in (1, 2, 3)]
@@ -380,31 +378,22 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator["_Written"]:
     yield _Written(values)
 
 
-def _two(place: Path) -> list[Path]:
-    """Return two copies of a report, measured on other days, of hosts that differ."""
-    found = []
-    for days, version in enumerate(("2026-02-14-1", "2026-02-15-1"), 1):
-        kept = reference("multi-buffer-pool")
-        copied = place / "multi-buffer-pool" / version
-        shutil.copytree(kept, copied, ignore=shutil.ignore_patterns("series", "figures"))
-        lines = [json.loads(line) for line in (kept / "runs.jsonl").read_text().splitlines()]
-        for line in (line for line in lines if "factors" in line):
-            line["conditions"]["host"]["cpu"] = f"a processor of day {days}"
-            for name in ("started_at", "ended_at"):
-                at = datetime.datetime.fromisoformat(line[name]) + datetime.timedelta(days=days)
-                line[name] = at.isoformat(timespec="milliseconds")
-        (copied / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        body = json.loads((copied / "manifest.json").read_text())
-        for host in body["hosts"]:
-            host["cpu"] = f"a processor of day {days}"
-        body |= {"version": version, "files": manifest.digests(copied)}
-        body["seal"] = manifest.seal_of(body)
-        (copied / "manifest.json").write_text(json.dumps(body))
-        found.append(copied)
-    return found
+def _three(place: Path) -> list[Path]:
+    """Return copies of a report, measured on other days, of hosts that differ."""
+    reports = []
+    for day in (1, 2, 3):
+        report = copied(place, f"2026-02-1{day}-1", day)
+
+        def on_another(body: Any, cpu: str = f"a processor of day {day}") -> None:
+            for host in body["hosts"]:
+                host["cpu"] = cpu
+
+        change(report, "manifest.json", on_another)
+        reports.append(report)
+    return reports
 
 
-_TEMPLATES = ["compare.html.j2", "pool.html.j2", "judged.html.j2", "index.html.j2", "size.html.j2"]
+_TEMPLATES = ["compare.html.j2", "judged.html.j2", "index.html.j2", "size.html.j2"]
 
 
 def test_every_template_of_a_page_is_among_those_that_are_tried() -> None:

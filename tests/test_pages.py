@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import ROOT, Innolab, reference
+from copied_reports import copied
 from playwright.sync_api import Browser, Page
 
 from innolab import studies
@@ -374,35 +375,23 @@ def test_newest_reports_come_first_and_those_without_any_last(
     assert text.count("make report STUDY=") == len(studies.names()) - 1
 
 
-def test_axe_finds_nothing_on_a_comparison(
-    browser: Browser, collection: Path, innolab: Innolab
-) -> None:
-    kept = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))
-    first, second = (str(path.parent) for path in kept[-2:])
-    done = innolab("compare", first, second, "--html", INNOLAB_REPORTS=str(collection))
-    assert done.returncode == 0, done.stderr
-    with _open(browser, Path(done.stdout.strip())) as opened:
-        for size in (_DESK, _PHONE):
-            _assert_no_sideways_scroll(opened.unfolded(size), size)
-        _assert_accessible(opened)
-
-
 @pytest.fixture(scope="module")
-def pooled(browser: Browser, collection: Path, innolab: Innolab) -> Iterator[Opened]:
-    """The page of two reports as one."""
+def compared(
+    browser: Browser, collection: Path, innolab: Innolab, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Opened]:
+    """The page of three reports."""
     kept = sorted((ROOT / "reports" / "multi-buffer-pool").glob("*/manifest.json"))
-    reports = [str(path.parent) for path in kept[-2:]]
-    done = innolab("pool", *reports, "--html", INNOLAB_REPORTS=str(collection))
+    third = copied(tmp_path_factory.mktemp("third"), "2026-02-14-1", 1)
+    reports = [*(str(path.parent) for path in kept[-2:]), str(third)]
+    done = innolab("compare", *reports, "--html", INNOLAB_REPORTS=str(collection))
     assert done.returncode == 0, done.stderr
     with _open(browser, Path(done.stdout.strip())) as opened:
         yield opened
 
 
 @_WIDTHS
-def test_a_page_of_pooled_reports_fits_and_can_be_read(
-    pooled: Opened, size: tuple[int, int]
-) -> None:
-    page = pooled.shown(size)
+def test_a_comparison_fits_and_can_be_read(compared: Opened, size: tuple[int, int]) -> None:
+    page = compared.shown(size)
     _assert_no_sideways_scroll(page, size)
     letters = page.evaluate(
         """() => Array.from(document.querySelectorAll('figure svg g[transform*="scale(0."]'))
@@ -410,12 +399,12 @@ def test_a_page_of_pooled_reports_fits_and_can_be_read(
     )
     assert len(letters) > 100
     assert min(letters) >= 8.99
-    assert pooled.said == []
-    assert pooled.asked == [pooled.path.as_uri()]
+    assert compared.said == []
+    assert compared.asked == [compared.path.as_uri()]
 
 
-def test_pooled_reports_on_paper_are_whole(pooled: Opened) -> None:
-    page = pooled.shown(_PAPER, "dark", "print")
+def test_a_comparison_on_paper_is_whole(compared: Opened) -> None:
+    page = compared.shown(_PAPER, "dark", "print")
     widest = page.evaluate(
         """() => Math.max(...Array.from(document.querySelectorAll('main *'))
              .map(e => e.getBoundingClientRect().right))"""
@@ -425,9 +414,11 @@ def test_pooled_reports_on_paper_are_whole(pooled: Opened) -> None:
     assert colours == "rgb(255, 255, 255)"
 
 
-def test_axe_finds_nothing_on_pooled_reports(pooled: Opened, browser: Browser) -> None:
-    with _open(browser, pooled.path) as opened:
+def test_axe_finds_nothing_on_a_comparison(compared: Opened, browser: Browser) -> None:
+    with _open(browser, compared.path) as opened:
         assert opened.page.locator("svg[role=img][aria-label]").count() > 10
+        for size in (_DESK, _PHONE):
+            _assert_no_sideways_scroll(opened.unfolded(size), size)
         _assert_accessible(opened)
 
 

@@ -130,13 +130,20 @@ def together(
     parts: Sequence[Part],
     figures: Mapping[str, Published],
     units: Mapping[str, str],
+    least: int = meta_analysis.LEAST,
 ) -> PooledClaim:
     """Return what several reports say of a claim on a server together.
 
     Ratios and positive values are pooled as logarithms, shares of time and of runs as they are.
+
+    Parameters
+    ----------
+    least : how many reports with an estimate it takes
     """
-    assert claim.holds is not None
-    assert claim.measure is not None
+    if claim.holds is None or claim.measure is None:
+        why = claim.not_measured or claim.absent or "not measured"
+        ends = -math.inf, math.inf
+        return PooledClaim(claim, server, False, parts, None, "not-run", why, ends, None)
     entered = [p for p in parts if p.why_not is None]
     intervals = [p.interval for p in entered if p.interval is not None]
     is_share = isinstance(claim.measure, Proportion) or (
@@ -146,8 +153,11 @@ def together(
     on_logs = not is_share and all(one.low > 0 for one in intervals)
     published = published_value(figures, claim)
     bounds = claim.holds.bounds(published)
-    if len(intervals) < meta_analysis.LEAST:
-        counted = f"{len(intervals) or 'none'} of {len(parts)} reports can be pooled"
+    if len(intervals) < least:
+        counted = (
+            f"{len(intervals) or 'none'} of {len(parts)} reports can enter a meta-analysis, which "
+            f"takes {least}"
+        )
         return PooledClaim(
             claim, server, on_logs, parts, None, "not-run", counted, bounds, published
         )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
-    from innolab.compare.compare import Pair, ReportComparison
     from innolab.measure.doctor import HostFinding
     from innolab.measure.estimate import Expected
     from innolab.record.plan import Plan
@@ -137,63 +136,6 @@ class Verified(BaseModel):
     limits: str
 
 
-class ComparedDifference(BaseModel):
-    """In what two reports differ beside what was measured; a null server stands for all."""
-
-    kind: str
-    name: str
-    first: str
-    second: str
-    server: str | None
-    where: str
-
-
-class ComparedRatio(BaseModel):
-    """A metric of one arm: the second report's over the first's, with its interval."""
-
-    arm: str
-    metric: str
-    estimate: float
-    low: float | None
-    high: float | None
-    level: float
-    differs: bool
-
-
-class ComparedVerdict(BaseModel):
-    """A verdict with its interval, as one report has it."""
-
-    verdict: str
-    estimate: float | None
-    low: float | None
-    high: float | None
-
-
-class ComparedPair(BaseModel):
-    """A claim on a server; `may_be_explained_by` has places in `differences`, from 0."""
-
-    claim: str
-    server: str
-    first: ComparedVerdict
-    second: ComparedVerdict
-    same: bool
-    turned: bool
-    intervals_overlap: bool | None
-    may_be_explained_by: list[int]
-
-
-class Compared(BaseModel):
-    """What `innolab compare` says."""
-
-    study: str
-    first: str
-    second: str
-    summary: str
-    differences: list[ComparedDifference]
-    ratios: list[ComparedRatio]
-    verdicts: list[ComparedPair]
-
-
 def show(document: BaseModel) -> None:
     """Print a document, and nothing else."""
     print(document.model_dump_json(indent=1))
@@ -267,49 +209,4 @@ def verified(folder: Path, found: Findings, limits: str) -> Verified:
         faults=found.faults,
         notes=found.notes,
         limits=limits,
-    )
-
-
-def compared(found: ReportComparison) -> Compared:
-    """Return two reports side by side."""
-    return Compared(
-        study=found.study.name,
-        first=found.first.name,
-        second=found.second.name,
-        summary=found.summary,
-        differences=[
-            ComparedDifference(
-                kind=one.kind, name=one.name, first=one.first, second=one.second,
-                server=one.server, where=one.where,
-            )
-            for one in found.differences
-        ],
-        ratios=[
-            ComparedRatio(
-                arm=row.arm, metric=row.metric, estimate=row.ratio.estimate, low=row.ratio.low,
-                high=row.ratio.high, level=row.ratio.level, differs=row.differs,
-            )
-            for row in found.ratios
-        ],
-        verdicts=[_pair(found, pair) for pair in found.pairs],
-    )  # fmt: skip
-
-
-def _pair(found: ReportComparison, pair: Pair) -> ComparedPair:
-    touching = [] if pair.same else found.touching(pair)
-    first, second = (
-        ComparedVerdict(
-            verdict=verdict, **{name: of.get(name) for name in ("estimate", "low", "high")}
-        )
-        for verdict, of in zip(pair.verdicts, (pair.first, pair.second), strict=True)
-    )
-    return ComparedPair(
-        claim=pair.claim,
-        server=pair.server,
-        first=first,
-        second=second,
-        same=pair.same,
-        turned=pair.turned,
-        intervals_overlap=pair.overlap,
-        may_be_explained_by=[found.differences.index(one) for one in touching],
     )

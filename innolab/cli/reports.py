@@ -8,7 +8,7 @@ import typer
 from innolab.base.errors import InnolabError
 from innolab.base.quoting import printable
 from innolab.cli.arguments import parameters_of
-from innolab.cli.options import AsJson, Named, ReportName
+from innolab.cli.options import AsJson, Named, ReportName, ReportNames
 
 
 def render_(
@@ -105,24 +105,29 @@ def sign(
 
 
 def compare(
-    first: ReportName,
-    second: ReportName,
+    reports: ReportNames,
     html: Annotated[bool, typer.Option("--html", help="Write a page and print its path.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set two reports side by side: the second's values over the first's, changed verdicts."""
-    from innolab.cli import documents
+    """Compare reports of a study: what differs, changed verdicts, values over the first one's.
+
+    From three reports on, as of several people or hosts, also what they say together, and of a
+    host like theirs: random effects by the modified Knapp-Hartung interval. Reports that measured
+    other things than the first are refused.
+    """
+    from innolab.cli import compared_document, documents
     from innolab.compare import compare as comparing
     from innolab.compare import compare_page
     from innolab.report import folders
 
-    found = comparing.compare(folders.find(first), folders.find(second))
+    comparison = comparing.compare([folders.find(report) for report in reports])
     if html:
-        print(compare_page.write(found))
+        print(compare_page.write(comparison))
     elif as_json:
-        documents.show(documents.compared(found))
+        documents.show(compared_document.document(comparison))
     else:
-        print("\n".join(comparing.lines(found)))
+        for line in comparing.lines(comparison):
+            print(printable(line))
 
 
 def deposit(

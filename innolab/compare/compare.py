@@ -1,37 +1,39 @@
-"""Set two reports of one study side by side: what differs, ratios of the values, the verdicts."""
+"""Reports of one study, two or more: what differs, ratios of the values, verdicts, all together."""
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from innolab import studies
-from innolab.analysis import stats
-from innolab.analysis.claims import Claim
-from innolab.analysis.outcomes import DECIDED
+from innolab.analysis import claims_together, meta_analysis, stats
+from innolab.analysis.claims_together import NONE, Part, PooledClaim
 from innolab.analysis.stats import Interval
 from innolab.base import memory
-from innolab.base.errors import InputError
-from innolab.compare import report_differences
+from innolab.base.errors import InnolabError, InputError
+from innolab.base.units import number
+from innolab.compare import members, report_differences
+from innolab.compare.members import Member
 from innolab.compare.report_differences import ArmKey, Difference
-from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
-from innolab.report import manifest, render
+from innolab.report import display, render
 from innolab.studies.study import Study
 
-# What a claim that only one of two reports has is in the other.
-NONE = "none"
+# From how many reports on they are taken together.
+LEAST_TOGETHER = meta_analysis.LEAST_PREDICTED
 
 
 class Ratio(NamedTuple):
-    """A metric of one arm: the second report's over the first's, as of unpaired samples.
+    """A metric of one arm: a report's over the first one's, as of unpaired samples.
 
-    `arm` has its levels in words, those of within-factors included; `key` those of factors alone.
+    `arm` has its levels as text, those of within-factors included; `key` those of factors alone.
     """
 
     arm: str
     metric: str
+    report: str
     ratio: Interval
     key: ArmKey
 
@@ -42,165 +44,240 @@ class Ratio(NamedTuple):
         return self.ratio.low > 1 or self.ratio.high < 1
 
 
-class Pair(NamedTuple):
-    """A claim's verdicts on one server, as the reports have them; empty where one has none."""
-
-    claim: str
-    server: str
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
-
-    @property
-    def verdicts(self) -> tuple[str, str]:
-        """Return both verdicts in a word each."""
-        return self.first.get("verdict", NONE), self.second.get("verdict", NONE)
-
-    @property
-    def same(self) -> bool:
-        """Return whether both say the same."""
-        return len(set(self.verdicts)) == 1
-
-    @property
-    def turned(self) -> bool:
-        """Return whether one reproduced what the other contradicted."""
-        return not self.same and set(self.verdicts) <= set(DECIDED)
-
-    @property
-    def overlap(self) -> bool | None:
-        """Return whether both intervals have a value in common; None where one has no interval."""
-        if any(of.get(end) is None for of in (self.first, self.second) for end in ("low", "high")):
-            return None
-        lowest = max(of["low"] for of in (self.first, self.second))
-        return bool(lowest <= min(of["high"] for of in (self.first, self.second)))
-
-
 @dataclass(frozen=True)
 class ReportComparison:
-    """Two reports of one study.
+    """Several reports of one study.
 
     Attributes
     ----------
-    first, second : their folders
-    runs : the valid runs of each
-    differences : what else differs, which ratios and verdicts then depend on too
-    ratios : a row for each arm and metric that both measured
-    pairs : a row for each claim and server that either judged
+    differences : what else differs than what was measured: ratios and verdicts depend on it too
+    ratios : a row for each arm and metric that a report and the first measured, largest first
+    claims : a row for each claim and server that any of them judged
     """
 
     study: Study
-    first: Path
-    second: Path
-    runs: tuple[RunSet, RunSet]
-    differences: list[Difference]
-    ratios: list[Ratio]
-    pairs: list[Pair]
+    members: Sequence[Member]
+    differences: Sequence[Difference]
+    ratios: Sequence[Ratio]
+    claims: Sequence[PooledClaim]
 
     @property
-    def changed(self) -> list[Pair]:
-        """Return the verdicts that are not the same, those first that turned round."""
-        return sorted((pair for pair in self.pairs if not pair.same), key=lambda p: not p.turned)
+    def is_together(self) -> bool:
+        """Return whether the reports are enough for a meta-analysis."""
+        return len(self.members) >= LEAST_TOGETHER
 
-    @cached_property
-    def claims(self) -> Mapping[str, Claim]:
-        """Return today's claims of the study by id."""
-        return {claim.id: claim for claim in self.study.claims()}
+    @property
+    def changed(self) -> list[PooledClaim]:
+        """Return the claims whose verdicts differ: turned ones first, then intervals apart."""
+        changed = [row for row in self.claims if not is_same(row)]
+        return sorted(changed, key=lambda row: (row.agree, overlap(row) is not False))
 
-    def touching(self, pair: Pair) -> list[Difference]:
+    @property
+    def together(self) -> list[PooledClaim]:
+        """Return the claims that the meta-analysis says something of."""
+        return [row for row in self.claims if row.pooled]
+
+    def touching(self, row: PooledClaim) -> list[Difference]:
         """Return the differences that touch what a claim is about: these may explain a change."""
-        claim = self.claims.get(pair.claim)
-        return [one for one in self.differences if one.touches(claim, pair.server)]
+        return [one for one in self.differences if one.touches(row.claim, row.server)]
 
     @property
     def summary(self) -> str:
-        """Return in a sentence how far the two agree."""
-        judged = [p for p in self.pairs if not {"not-run", NONE} & set(p.verdicts)]
+        """Return in some sentences how far the reports agree, and what they say together."""
+        judged = [
+            row for row in self.claims if not {"not-run", NONE} & {p.outcome for p in row.parts}
+        ]
         if not judged:
-            return "No claim was judged in both."
-        same = sum(pair.same for pair in judged)
-        turned = sum(pair.turned for pair in judged)
-        apart = sum(row.differs for row in self.ratios)
-        return (
+            return f"No claim was judged in {'all' if self.is_together else 'both'}."
+        same = sum(map(is_same, judged))
+        turned = sum(not row.agree for row in judged)
+        differing = sum(row.differs for row in self.ratios)
+        sentences = [
             f"{same} of {len(judged)} verdicts are the same ({same / len(judged):.0%}), and "
             f"{turned or 'none'} turned from reproduced to contradicted or back. The intervals of "
-            f"{apart} of {len(self.ratios)} ratios of values leave out 1; one in twenty does so by "
-            "chance."
+            f"{differing} of {len(self.ratios)} ratios of values leave out 1; one in twenty does "
+            "so by chance."
+        ]
+        if rows := self.together:
+            by = Counter(row.outcome for row in rows)
+            sentences.append(
+                f"Together the reports show {by['reproduced']} of {len(rows)} claims on their "
+                f"servers to be reproduced and {by['contradicted']} to be contradicted, and leave "
+                f"{by['inconclusive']} inconclusive."
+            )
+        return " ".join(sentences)
+
+    @property
+    def can_say(self) -> str:
+        """Return what so few reports can say together, and what they cannot."""
+        k = len(self.members)
+        if not self.is_together:
+            return (
+                "Two reports can say whether they agree and where both are. They hardly decide a "
+                "claim together, and say next to nothing of how far hosts differ: a meta-analysis "
+                f"takes {LEAST_TOGETHER} reports or more."
+            )
+        factor = f"{stats.student_quantile(stats.LEVEL, k - 1):.3g}"
+        text = (
+            f"{k} reports leave {k - 1} degrees of freedom: the interval of all reaches {factor} "
+            "standard errors to either side. It is of the mean over hosts like these; where a "
+            "further report of such a host puts its estimate, 19 times in 20, is wider, as hosts "
+            "differ and each report errs. Hosts that are not like these are in neither. How far "
+            "hosts differ (tau, I²) is known roughly below some ten reports."
         )
+        hosts = [host for member in self.members for host in member.body["hosts"]]
+        if all(host == hosts[0] for host in hosts):
+            text += (
+                " By what these reports record, all are of one host, or of hosts that are alike in "
+                "everything: how far others differ, they cannot show."
+            )
+        return text
+
+
+def is_same(row: PooledClaim) -> bool:
+    """Return whether all reports have the same verdict on a claim."""
+    return len({part.outcome for part in row.parts}) == 1
+
+
+def overlap(row: PooledClaim) -> bool | None:
+    """Return whether the verdicts' intervals have a value in common; None if one is not known."""
+    ends = [(part.verdict.get("low"), part.verdict.get("high")) for part in row.parts]
+    if any(end is None for end in itertools.chain(*ends)):
+        return None
+    lows, highs = zip(*ends, strict=True)
+    return bool(max(lows) <= min(highs))
 
 
 @memory.bounded("One of the reports")
-def compare(first: Path, second: Path) -> ReportComparison:
-    """Return what two reports have in common, and what not.
+def compare(reports: Sequence[Path]) -> ReportComparison:
+    """Return what reports of a study have in common, what not, and what they say together.
 
     Raises
     ------
     InputError
-        Where the two are of different studies or measured different things.
+        If they cannot be compared, as `members.read`.
     """
-    plans = [Plan.read(folder) for folder in (first, second)]
-    if plans[0].study != plans[1].study:
-        raise InputError(
-            f"{first.name} is of {plans[0].study} and {second.name} of {plans[1].study}. Only "
-            "reports of one study can be compared."
-        )
-    if plans[0].spec_sha256 != plans[1].spec_sha256:
-        raise InputError(
-            f"{first.name} and {second.name} measured different things (their spec_sha256 differ: "
-            "another size, query or revision), so a ratio of the two would mean nothing."
-        )
-    study = studies.find(plans[0].study)
-    runs = study.read(first), study.read(second)
-    bodies = manifest.read(first), manifest.read(second)
-    valid = runs[0].valid, runs[1].valid
+    study, read = members.read(reports)
     return ReportComparison(
-        study, first, second, valid, report_differences.differences(study, bodies, runs),
-        _ratios(study, *valid), _pairs(first, second),
+        study, read, report_differences.between(study, read),
+        sorted(_ratios(study, read), key=_by_size), _claims(study, read),
     )  # fmt: skip
 
 
-def lines(found: ReportComparison) -> list[str]:
-    """Return a comparison in words, line by line."""
+def interval_text(interval: Interval | None) -> str:
+    """Return an estimate with its interval as people read them, as far as they are known."""
+    if interval is None:
+        return ""
+    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
+        return number(interval.estimate)
+    return display.interval_text(interval)
+
+
+def lines(comparison: ReportComparison) -> list[str]:
+    """Return a comparison as text, line by line."""
+    shown = comparison.claims if comparison.is_together else comparison.changed
     return [
-        *(f"Not the same beside what was measured: {says}."
-          for says in report_differences.words(found.differences)),
-        *(f"{arm:60} {metric:10} {ratio.estimate:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
-          for arm, metric, ratio, _ in found.ratios),
-        *(f"{pair.claim} on {pair.server}: {', then '.join(pair.verdicts)}"
-          for pair in found.changed),
-        *([] if found.changed else ["No verdict changed."]),
-        found.summary,
+        *(f"Not the same besides what was measured: {one.kind} {one.name} is "
+          f"{', then '.join(one.values)}, on {one.where}." for one in comparison.differences),
+        *(f"{row.arm:60} {row.metric:10} "
+          + (f"{row.report} " if comparison.is_together else "") + interval_text(row.ratio)
+          for row in comparison.ratios),
+        *map(_line, shown),
+        *([] if comparison.changed else ["No verdict changed."]),
+        comparison.summary,
+        comparison.can_say,
     ]  # fmt: skip
 
 
-def _ratios(study: Study, first: RunSet, second: RunSet) -> list[Ratio]:
+def _line(row: PooledClaim) -> str:
+    head = f"{row.claim.id} on {row.server}: {', then '.join(part.outcome for part in row.parts)}"
+    if row.pooled is None:
+        return head
+    further = row.pooled.predicted
+    like_these = f", on a host like these {interval_text(further)}" if further else ""
+    return (
+        f"{head}; together {row.outcome} by {row.pooled.interval.n} reports, "
+        f"{interval_text(row.pooled.interval)}{like_these}; {between_hosts(row)}"
+    )
+
+
+def between_hosts(row: PooledClaim) -> str:
+    """Return how far hosts differ in a claim; empty if it has no meta-analysis."""
+    if row.pooled is None:
+        return ""
+    return f"tau {number(row.pooled.tau)}, I² {row.pooled.i2:.0%}"
+
+
+def _by_size(row: Ratio) -> tuple[bool, float]:
+    """Return a key that sorts what differs first, and the largest factor first among equals."""
+    return not row.differs, -abs(math.log(row.ratio.estimate))
+
+
+def _ratios(study: Study, read: Sequence[Member]) -> list[Ratio]:
+    first, *others = read
     rows = []
     for metric, within in study.compared.items():
-        old, new = (_by_arm(runs, metric, set(within)) for runs in (first, second))
-        for levels in [arm for arm in old if arm in new]:
-            if min(*old[levels], *new[levels]) > 0:
-                ratio = stats.independent_ratio(new[levels], old[levels])
-                said = ", ".join(str(level) for _, level in levels)
-                key = report_differences.key_of(
-                    {n: level for n, level in levels if n not in within}
-                )
-                rows.append(Ratio(said, metric, ratio, key))
+        before = _by_arm(first.runs.valid, metric, set(within))
+        for other in others:
+            after = _by_arm(other.runs.valid, metric, set(within))
+            for levels in [arm for arm in before if arm in after]:
+                if min(*before[levels], *after[levels]) > 0:
+                    ratio = stats.independent_ratio(after[levels], before[levels])
+                    arm = ", ".join(str(level) for _, level in levels)
+                    factors = {name: level for name, level in levels if name not in within}
+                    key = report_differences.key_of(factors)
+                    rows.append(Ratio(arm, metric, other.name, ratio, key))
     return rows
 
 
 def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float]]:
     """Return a metric's values by the levels of factors and within-factors, sorted by these."""
-    found: dict[Any, list[float]] = {}
+    values: dict[Any, list[float]] = {}
     for run in (run for run in runs.runs if not run.twin):
         for row in run.observations:
             if metric in row and row.keys() & runs.within == within:
                 levels = {**run.factors, **{name: row[name] for name in sorted(within)}}
-                found.setdefault(tuple(levels.items()), []).append(float(row[metric]))
-    return dict(sorted(found.items(), key=lambda item: str(item[0])))
+                values.setdefault(tuple(levels.items()), []).append(float(row[metric]))
+    return dict(sorted(values.items(), key=lambda item: str(item[0])))
 
 
-def _pairs(first: Path, second: Path) -> list[Pair]:
-    """Return the verdicts of both, in the order of the second's claims."""
-    old, new = (
-        {(v["claim"], v["server"]): v for v in render.read_verdicts(report)}
-        for report in (first, second)
-    )
-    return [Pair(*key, old.get(key, {}), new.get(key, {})) for key in {**new, **old}]
+def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
+    published, units = study.published(), study.units
+    verdicts = [
+        {(v["claim"], v["server"]): v for v in render.read_verdicts(member.folder)}
+        for member in read
+    ]
+    rows = []
+    for server in dict.fromkeys(server for own in verdicts for _, server in own):
+        valid = [_of_server(member, server) for member in read]
+        for claim in study.claims():
+            key = claim.id, server
+            if not any(key in own for own in verdicts):
+                continue
+            try:
+                parts = [
+                    claims_together.part_of(
+                        member.name, own.get(key, {}), claim, runs, published, units
+                    )
+                    for member, own, runs in zip(read, verdicts, valid, strict=True)
+                ]
+                row = claims_together.together(
+                    claim, server, parts, published, units, least=LEAST_TOGETHER
+                )
+            except (InnolabError, ValueError, ArithmeticError) as error:
+                raise InputError(f"{claim.id} on {server} cannot be compared: {error}") from None
+            rows.append(row)
+    return rows
+
+
+def _of_server(member: Member, server: str) -> RunSet:
+    return member.runs.valid.where(lambda run: run.factors["server"] == server)
+
+
+def own_interval(part: Part) -> Interval | None:
+    """Return the interval that a report's own verdict was judged by; None if it has none."""
+    estimate, low, high = (part.verdict.get(name) for name in ("estimate", "low", "high"))
+    if estimate is None:
+        return None
+    low, high = (math.nan if end is None else end for end in (low, high))
+    return Interval(estimate, low, high, part.verdict["n"], part.verdict["level"])

@@ -1,7 +1,7 @@
 """The forest plot of a claim: what each report estimates, what all do, and what a further one may.
 
-An interval that goes far beyond the reports' own is cut, with an arrow where it goes on: that of
-two reports would else leave the reports themselves a dot each.
+An interval that goes far beyond the reports' own is cut, with an arrow at its end: otherwise that
+of few reports together would leave the reports themselves a dot each.
 """
 
 import math
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from innolab.analysis.claims import Claim, Comparison
 from innolab.analysis.claims_together import PooledClaim
 from innolab.analysis.stats import Interval
-from innolab.compare.meta import interval_text
+from innolab.compare.compare import interval_text
 from innolab.report import figures
 
 if TYPE_CHECKING:
     import pandas as pd
 
-POOLED, FURTHER = "pooled", "a further host"
-# Of the width that the reports and the claim's bounds need: how far a pooled interval may widen it.
+TOGETHER, FURTHER = "together", "a further host"
+# Of the width that the reports and the claim's bounds need: how far the one of all may widen it.
 _MOST_WIDER = 0.5
 # As a factor, or as a share of the value: what equal values are shown in.
 _LEAST_WIDTH = 0.1
@@ -27,12 +27,12 @@ _MARGIN = 0.04
 # Ticks of a logarithmic axis that shows less than this factor are not powers and halves of ten.
 _NARROW = 6.0
 # The first colour of seaborn's palette for the colour-blind, as in other figures.
-_TOGETHER = "#0173b2"
+_BLUE = "#0173b2"
 _TITLE_SIZE, _LETTER_SIZE = 8.5, 7.5
 
 
 class _Line(NamedTuple):
-    """A line of a forest plot; `weight` is the share of a report in the pool."""
+    """A line of a forest plot; `weight` is the share of a report in the meta-analysis."""
 
     name: str
     interval: Interval | None
@@ -41,29 +41,33 @@ class _Line(NamedTuple):
     verdict: str = ""
 
 
+def is_drawable(row: PooledClaim) -> bool:
+    """Return whether two reports or more have an interval that the claim's axis can show."""
+    return sum(_can_be_shown(part.interval, row) for part in row.parts) > 1
+
+
 def draw(rows: Sequence[PooledClaim], units: Mapping[str, str], folder: Path) -> figures.Figure:
-    """Write the figure of one claim, a panel for each server that is pooled, and return it."""
+    """Write the figure of one claim, a panel for each server, and return it."""
     claim = rows[0].claim
-    said = (
-        f"{claim.id}: each report's estimate of all its blocks with its 95 % interval (hollow: not "
-        "pooled), and the pooled one. An arrow: the interval goes on. Where the ground is grey, "
-        "the claim is true; a dotted line is the published value. A further host: where a further "
-        "report puts its estimate, 19 times in 20; from three reports on."
+    caption = (
+        f"{claim.id}: each report's estimate of all its blocks with its 95 % interval (hollow: "
+        "withheld or not judged). An arrow: the interval goes on. Where the ground is grey, the "
+        "claim is true; a dotted line is the published value."
     )
-    told = "; ".join(
+    if any(row.pooled for row in rows):
+        caption += (
+            " Together: the mean over hosts like these. A further host: where a further report "
+            "puts its estimate, 19 times in 20."
+        )
+    values = "; ".join(
         f"{row.server}: "
         + ", ".join(f"{line.name} {interval_text(line.interval)}" for line in _lines(row))
         for row in rows
     )
     return figures.publish(
-        _picture(rows, _axis_text(claim, units)), figure_name(claim), _values(rows),
-        folder=folder, caption=said, alt=f"{said} {told}.",
+        _picture(rows, _axis_text(claim, units)), figures.file_name(f"forest-{claim.id}"),
+        _values(rows), folder=folder, caption=caption, alt=f"{caption} {values}.",
     )  # fmt: skip
-
-
-def figure_name(claim: Claim) -> str:
-    """Return the name of a claim's figure, which is that of its files too."""
-    return figures.file_name(f"pooled-{claim.id}")
 
 
 def _lines(row: PooledClaim) -> Iterator[_Line]:
@@ -71,10 +75,10 @@ def _lines(row: PooledClaim) -> Iterator[_Line]:
         yield _Line(
             part.report, part.interval, part.why_not is None, row.weight(part), part.outcome
         )
-    assert row.pooled is not None
-    yield _Line(POOLED, row.pooled.interval, verdict=row.outcome)
-    if row.pooled.predicted:
-        yield _Line(FURTHER, row.pooled.predicted)
+    if row.pooled:
+        yield _Line(TOGETHER, row.pooled.interval, verdict=row.outcome)
+        if row.pooled.predicted:
+            yield _Line(FURTHER, row.pooled.predicted)
 
 
 def _values(rows: Sequence[PooledClaim]) -> "pd.DataFrame":
@@ -119,7 +123,8 @@ def _picture(rows: Sequence[PooledClaim], text: str) -> Any:
         axis.tick_params(labelsize=_LETTER_SIZE)
         axis.tick_params(axis="y", length=0)
         axis.set_xlabel(text, fontsize=_LETTER_SIZE)
-        axis.set_title(f"{row.server}: {row.outcome}", fontsize=_TITLE_SIZE)
+        title = f"{row.server}: {row.outcome}" if row.pooled else row.server
+        axis.set_title(title, fontsize=_TITLE_SIZE)
     return picture
 
 
@@ -142,12 +147,12 @@ def _panel(axis: Any, row: PooledClaim) -> None:
 def _interval(axis: Any, place: int, line: _Line, ends: tuple[float, float]) -> None:
     """Draw one interval, with an arrow at each end of the axis that it goes beyond."""
     assert line.interval is not None
-    of_all = line.name in (POOLED, FURTHER)
-    colour = _TOGETHER if of_all else ("0.2" if line.enters else "0.55")
+    of_all = line.name in (TOGETHER, FURTHER)
+    colour = _BLUE if of_all else ("0.2" if line.enters else "0.55")
     estimate, low, high = line.interval[:3]
     if math.isfinite(low) and math.isfinite(high):
         shown = [min(max(x, ends[0]), ends[1]) for x in (low, high)]
-        width = {POOLED: 2.6, FURTHER: 1.2}.get(line.name, 1.2)
+        width = {TOGETHER: 2.6, FURTHER: 1.2}.get(line.name, 1.2)
         axis.plot(shown, [place, place], color=colour, linewidth=width, solid_capstyle="butt")
         for end, mark in zip(ends, "<>", strict=True):
             if not ends[0] <= (low if mark == "<" else high) <= ends[1]:
@@ -163,22 +168,31 @@ def shown_range(row: PooledClaim) -> tuple[float, float]:
     """Return the values from which to which a claim's axis goes."""
     known = [x for part in row.parts if part.interval for x in part.interval[:3]]
     known += [x for x in (*row.bounds, row.published) if x is not None]
-    places = [_place(x, row) for x in known if _can_be_shown(x, row)]
+    places = [_place(x, row) for x in known if _has_place(x, row)]
     low, high = min(places), max(places)
     least = math.log1p(_LEAST_WIDTH) if row.on_logs else _LEAST_WIDTH * max(abs(low), abs(high))
     if high - low < least or high == low:
         middle, half = (low + high) / 2, max(least, _LEAST_WIDTH) / 2
         low, high = middle - half, middle + half
-    assert row.pooled is not None
-    beyond = [x for of in row.pooled[:2] if of for x in (of.low, of.high) if _can_be_shown(x, row)]
-    ends, room = [_place(x, row) for x in beyond], _MOST_WIDER * (high - low)
-    low, high = max(min(low, *ends), low - room), min(max(high, *ends), high + room)
+    beyond = [
+        _place(end, row)
+        for interval in (row.pooled[:2] if row.pooled else ())
+        if interval
+        for end in (interval.low, interval.high)
+        if _has_place(end, row)
+    ]
+    room = _MOST_WIDER * (high - low)
+    low, high = max(min([low, *beyond]), low - room), min(max([high, *beyond]), high + room)
     margin = _MARGIN * (high - low)
     low, high = low - margin, high + margin
     return (math.exp(low), math.exp(high)) if row.on_logs else (low, high)
 
 
-def _can_be_shown(value: float, row: PooledClaim) -> bool:
+def _can_be_shown(interval: Interval | None, row: PooledClaim) -> bool:
+    return interval is not None and all(_has_place(value, row) for value in interval[:3])
+
+
+def _has_place(value: float, row: PooledClaim) -> bool:
     return math.isfinite(value) and (value > 0 or not row.on_logs)
 
 

@@ -1,4 +1,4 @@
-"""What the servers of two reports had done by each second, drawn over each other."""
+"""What the servers of several reports had done by each second, drawn over each other."""
 
 import math
 import textwrap
@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innolab.base.units import number
-from innolab.compare import report_differences
 from innolab.compare.compare import ReportComparison
-from innolab.compare.report_differences import ArmKey
+from innolab.compare.report_differences import ArmKey, is_side, key_of
 from innolab.record.run import arm_text
 from innolab.record.series_store import SeriesStore
 from innolab.report import figures
@@ -17,8 +16,8 @@ from innolab.report import figures
 if TYPE_CHECKING:
     import pandas as pd
 
-    # The series of an arm's runs in the first and in the second report.
-    Both = tuple[list[pd.DataFrame], list[pd.DataFrame]]
+    # The series of an arm's runs, in each report.
+    ByReport = list[list[pd.DataFrame]]
 
 # Columns of a series, what they count, and how many of it make one; that which says most of a
 # server's work first. The last one grows in every server that does anything.
@@ -34,75 +33,76 @@ _POINTS = 41
 _TITLE_CHARACTERS = 36
 
 
-def draw(found: ReportComparison, folder: Path) -> figures.Figure | None:
+def draw(comparison: ReportComparison, folder: Path) -> figures.Figure | None:
     """Write a figure of the arms that the reports differ in, and return it.
 
-    Arms of changed verdicts come first, then those whose ratio of values leaves out 1. None where
-    no such arm has a series in both reports.
+    Arms of changed verdicts come first, then those whose ratio of values leaves out 1. None if no
+    such arm has a series in all reports.
     """
-    arms = arms_apart(found)
-    series = _series_of(found, arms)
+    arms = _arms_to_show(comparison)
+    series = _series_of(comparison, arms)
     if not series:
         return None
     counter = next(
-        name for name in _COUNTERS if all(_grows(both, name) for both in series.values())
+        name for name in _COUNTERS if all(_grows(by_report, name) for by_report in series.values())
     )
-    curves, counted = _curves(found, series, counter), _COUNTERS[counter][0]
-    said = (
+    curves, counted = _curves(comparison, series, counter), _COUNTERS[counter][0]
+    order = "Arms of verdicts that changed come first, then those whose values differ most"
+    chosen = "" if len(series) == len(arms) else f"; {len(series)} of {len(arms)} are shown"
+    caption = (
         f"What the servers had done by each second, in {counted}: the median of an arm's runs, and "
-        f"all between the least and the greatest. {_chosen(len(series), len(arms))}"
+        f"all between the least and the greatest. {order}{chosen}."
     )
     return figures.publish(
-        _picture(curves, counted), "by-second", curves, folder=folder, caption=said,
-        alt=f"{said} At the last second: {_ends(curves)}.",
+        _picture(curves, counted), "by-second", curves, folder=folder, caption=caption,
+        alt=f"{caption} At the last second: {_ends(curves)}.",
     )  # fmt: skip
 
 
-def arms_apart(found: ReportComparison) -> list[ArmKey]:
-    """Return the arms to look at: of changed verdicts, then of ratios that leave out 1."""
-    measured = list(
-        dict.fromkeys(report_differences.key_of(run.factors) for run in found.runs[1].runs)
-    )
+def _arms_to_show(comparison: ReportComparison) -> list[ArmKey]:
+    """Return the arms with series: of changed verdicts, then of ratios that leave out 1."""
+    measured = list(dict.fromkeys(key_of(run.factors) for run in comparison.members[-1].runs.runs))
     of_claims = [
         arm
-        for pair in found.changed
-        if (claim := found.claims.get(pair.claim))
-        for side in claim.sides
+        for row in comparison.changed
+        for side in row.claim.sides
         for arm in measured
-        if dict(arm)["server"] == pair.server and report_differences.is_side(arm, side)
+        if dict(arm)["server"] == row.server and is_side(arm, side)
     ]
-    differing = [row for row in found.ratios if row.differs]
-    differing.sort(key=lambda row: -abs(math.log(row.ratio.estimate)))
-    chosen = dict.fromkeys([*of_claims, *(row.key for row in differing)])
+    of_ratios = [row.key for row in comparison.ratios if row.differs]
     with_series = [
-        {report_differences.key_of(run.factors) for run in runs.runs if run.series}
-        for runs in found.runs
+        {key_of(run.factors) for run in member.runs.valid.runs if run.series}
+        for member in comparison.members
     ]
+    chosen = dict.fromkeys([*of_claims, *of_ratios])
     return [arm for arm in chosen if all(arm in arms for arms in with_series)]
 
 
-def _series_of(found: ReportComparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, Both]":
-    """Return the series of the first arms that have some with work in them in both reports."""
-    stores = [SeriesStore(report) for report in (found.first, found.second)]
+def _series_of(comparison: ReportComparison, arms: Sequence[ArmKey]) -> "dict[ArmKey, ByReport]":
+    """Return the series of the first arms that have some with work in them in all reports."""
+    stores = [SeriesStore(member.folder) for member in comparison.members]
     if any(store.faults() for store in stores):
         return {}
-    chosen: dict[ArmKey, Both] = {}
+    chosen: dict[ArmKey, ByReport] = {}
     for arm in arms:
-        first, second = (
-            [_counts(store.read(run)) for run in runs.runs
-             if run.series and not run.twin and report_differences.key_of(run.factors) == arm]
-            for store, runs in zip(stores, found.runs, strict=True)
-        )  # fmt: skip
-        if _grows((first, second), list(_COUNTERS)[-1]):
-            chosen[arm] = first, second
+        by_report = [
+            [_counts(store.read(run)) for run in member.runs.valid.runs
+             if run.series and not run.twin and key_of(run.factors) == arm]
+            for store, member in zip(stores, comparison.members, strict=True)
+        ]  # fmt: skip
+        if _grows(by_report, list(_COUNTERS)[-1]):
+            chosen[arm] = by_report
         if len(chosen) == _MOST_PANELS:
             break
     return chosen
 
 
-def _grows(both: "Both", counter: str) -> bool:
+def _grows(by_report: "ByReport", counter: str) -> bool:
     """Return whether a counter grew in some run of each report."""
-    return all(any(counter in of and of[counter].max() > 0 for of in series) for series in both)
+    return all(
+        any(counter in frame and frame[counter].max() > 0 for frame in frames)
+        for frames in by_report
+    )
 
 
 def _counts(series: "pd.DataFrame | None") -> "pd.DataFrame":
@@ -115,21 +115,23 @@ def _counts(series: "pd.DataFrame | None") -> "pd.DataFrame":
     return frame - frame.iloc[0] if len(frame) else frame
 
 
-def _curves(found: ReportComparison, series: "dict[ArmKey, Both]", counter: str) -> "pd.DataFrame":
-    """Return what both reports' runs had counted by each second.
+def _curves(
+    comparison: ReportComparison, series: "dict[ArmKey, ByReport]", counter: str
+) -> "pd.DataFrame":
+    """Return what the reports' runs had counted by each second.
 
     A run that has ended has done all that it did. Columns: arm, report, t_s, median, least,
     greatest, runs.
     """
     import pandas as pd
 
-    named = {report_differences.key_of(run.factors): arm_text(run) for run in found.runs[1].runs}
+    named = {key_of(run.factors): arm_text(run) for run in comparison.members[-1].runs.runs}
     parts = []
-    for arm, both in series.items():
-        of_counter = [[of for of in frames if counter in of and len(of)] for frames in both]
-        longest = max(float(of["t_s"].iloc[-1]) for frames in of_counter for of in frames)
-        for report, frames in zip((found.first, found.second), of_counter, strict=True):
-            names = {"arm": f"{dict(arm)['server']}: {named[arm]}", "report": report.name}
+    for arm, by_report in series.items():
+        counted = [[of for of in frames if counter in of and len(of)] for frames in by_report]
+        longest = max(float(of["t_s"].iloc[-1]) for frames in counted for of in frames)
+        for member, frames in zip(comparison.members, counted, strict=True):
+            names = {"arm": f"{dict(arm)['server']}: {named[arm]}", "report": member.name}
             parts.append(_summary(frames, counter, longest).assign(**names))
     columns = ["arm", "report", "t_s", "median", "least", "greatest", "runs"]
     return pd.concat(parts, ignore_index=True)[columns]
@@ -163,7 +165,7 @@ def _picture(curves: "pd.DataFrame", counted: str) -> Any:
     picture = Picture(figsize=(8.6, 0.7 + 1.9 * rows), layout="constrained")
     axes = picture.subplots(rows, _COLUMNS, squeeze=False).flatten()
     reports = list(dict.fromkeys(curves["report"]))
-    palette = dict(zip(reports, seaborn.color_palette("colorblind", 2), strict=False))
+    palette = dict(zip(reports, seaborn.color_palette("colorblind", len(reports)), strict=True))
     for axis, (arm, of_arm) in zip(axes, panels, strict=False):
         for report, line in of_arm.groupby("report", sort=False):
             colour = palette[report]
@@ -182,16 +184,9 @@ def _picture(curves: "pd.DataFrame", counted: str) -> Any:
     return picture
 
 
-def _chosen(shown: int, arms: int) -> str:
-    said = "Arms of verdicts that changed come first, then those whose values differ most"
-    return f"{said}." if shown == arms else f"{said}; {shown} of {arms} are shown."
-
-
 def _ends(curves: "pd.DataFrame") -> str:
-    """Return where each panel's two lines end, in words."""
+    """Return where each panel's lines end, as text."""
     last = curves.groupby(["arm", "report"], sort=False)["median"].last()
-    said = []
-    for arm in dict.fromkeys(curves["arm"]):
-        first, second = (number(value) for value in last[arm])
-        said.append(f"{arm}: {first}, then {second}")
-    return "; ".join(said)
+    return "; ".join(
+        f"{arm}: {', then '.join(map(number, last[arm]))}" for arm in dict.fromkeys(curves["arm"])
+    )

@@ -1,74 +1,53 @@
-"""In what two reports differ beside what was measured, and which of their claims that touches."""
+"""In what reports differ besides what was measured, and which of their claims that touches."""
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 from innolab.analysis.claims import Claim
+from innolab.base.errors import InputError
+from innolab.compare.members import Member
 from innolab.record.run import Level
 from innolab.record.runs import RunSet
 from innolab.studies.study import Study
 
 # The levels of an arm, sorted by factor.
 ArmKey = tuple[tuple[str, Level], ...]
-Kind = Literal["setting", "length", "build", "host", "parameter", "claims", "code"]
+# The most specific first.
+Kind = Literal["setting", "length", "build", "host", "parameter", "code"]
 _MISSING = "not there"
 _DIGITS = 9
 _MOST_ARMS_NAMED = 3
 
 
 class Difference(NamedTuple):
-    """Something that is not the same in two reports.
+    """Something that is not the same in all reports.
 
     Attributes
     ----------
-    first, second : what it is in each, in words
+    values : what it is in each report, as text, in their order
     server : the server that it concerns; None for all
     arms : the arms that it concerns; None for all arms of the server
-    where : the same in words
+    where : the same as text
     judges : whether a verdict may follow from it
     """
 
     kind: Kind
     name: str
-    first: str
-    second: str
+    values: tuple[str, ...]
     server: str | None = None
     arms: frozenset[ArmKey] | None = None
     where: str = "all arms"
     judges: bool = True
 
-    def touches(self, claim: Claim | None, server: str) -> bool:
-        """Return whether it concerns an arm that a claim is about on a server.
-
-        A claim that today's study does not have may be about any arm.
-        """
+    def touches(self, claim: Claim, server: str) -> bool:
+        """Return whether it concerns an arm that a claim is about on a server."""
         if not self.judges or self.server not in (None, server):
             return False
-        if self.arms is None or claim is None:
+        if self.arms is None:
             return True
         return any(is_side(arm, side) for arm in self.arms for side in claim.sides)
-
-    @property
-    def says(self) -> str:
-        """Return it as the end of a sentence."""
-        both = f"{self.first} in the first, {self.second} then"
-        match self.kind:
-            case "setting":
-                return f"{self.name} is {both}, on {self.where}"
-            case "length":
-                return f"the length {self.name} is {both}, on {self.where}"
-            case "build":
-                return f"{self.name} is another binary in each"
-            case "host":
-                return f"the hosts differ in {self.name}"
-            case "parameter":
-                return f"{self.name} is {both}"
-            case "claims":
-                return "they were rendered by different claims"
-            case "code":
-                return f"{self.name} by innolab {self.first}, then by {self.second}"
 
 
 def key_of(factors: Mapping[str, Level]) -> ArmKey:
@@ -82,75 +61,85 @@ def is_side(arm: ArmKey, side: Mapping[str, Level]) -> bool:
     return all(levels.get(name, level) == level for name, level in side.items())
 
 
-def words(differences: Sequence[Difference]) -> list[str]:
-    """Return differences in words, those of the hosts in one."""
-    of_hosts = ", ".join(one.name for one in differences if one.kind == "host")
-    said = [f"the hosts differ in {of_hosts}"] if of_hosts else []
-    return said + [one.says for one in differences if one.kind != "host"]
+def between(study: Study, members: Sequence[Member]) -> list[Difference]:
+    """Return everything that is in a report not as in the first, the most specific kind first.
 
-
-def differences(
-    study: Study, manifests: tuple[dict[str, Any], dict[str, Any]], runs: tuple[RunSet, RunSet]
-) -> list[Difference]:
-    """Return all in which two reports of a study differ, the most specific first.
-
-    Parameters
-    ----------
-    manifests, runs : of the first and of the second report
+    Raises
+    ------
+    InputError
+        If what a manifest says of hosts or builds is damaged.
     """
-    return [
-        *_on_arms("setting", *map(_in_force, runs)),
-        *_on_arms("length", *map(_window_lengths, runs)),
-        *_builds(*manifests),
-        *_hosts(*manifests),
-        *_parameters(*manifests, study.parameters.with_role("asks")),
-        *_claims(*manifests),
-        *_code(*manifests),
-    ]
+    first, *others = members
+    merged: dict[tuple[object, ...], Difference] = {}
+    for place, other in enumerate(others, 1):
+        try:
+            pairs = [*_of_two(study, first, other)]
+        except (LookupError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"The manifests of {first.name} and {other.name} cannot be compared: what one of "
+                f"them says of hosts or builds is damaged ({type(error).__name__}: {error}). Take "
+                "the reports from their sources, or see: innolab verify REPORT"
+            ) from None
+        for one in pairs:
+            key = one._replace(values=one.values[:1])
+            values = [*(merged[key].values if key in merged else one.values[:1] * len(members))]
+            values[place] = one.values[1]
+            merged[key] = one._replace(values=tuple(values))
+    return sorted(merged.values(), key=lambda one: get_args(Kind).index(one.kind))
+
+
+def _of_two(study: Study, first: Member, other: Member) -> Iterator[Difference]:
+    old, new = first.body, other.body
+    yield from _on_arms("setting", _variables(first.runs), _variables(other.runs))
+    yield from _on_arms("length", _window_lengths(first.runs), _window_lengths(other.runs))
+    yield from _builds(old, new)
+    yield from _hosts(old, new)
+    yield from _parameters(old, new, study.parameters.with_role("asks"))
+    yield from _code(old, new)
 
 
 # By arm and name, the values that its runs had.
-_OfArms = dict[ArmKey, dict[str, set[str]]]
+_ByArm = dict[ArmKey, dict[str, set[str]]]
 
 
-def _on_arms(kind: Kind, old: _OfArms, new: _OfArms) -> list[Difference]:
+def _on_arms(kind: Kind, old: _ByArm, new: _ByArm) -> list[Difference]:
     """Return the values that were not the same on arms that both reports measured."""
     shared = [arm for arm in old if arm in new]
-    found: dict[tuple[str, str, str, str], list[ArmKey]] = defaultdict(list)
+    arms_of: dict[tuple[str, str, str, str], list[ArmKey]] = defaultdict(list)
     for arm in shared:
         for name in sorted(old[arm].keys() | new[arm].keys()):
-            values = [_values(of[arm].get(name)) for of in (old, new)]
-            if values[0] != values[1]:
-                found[(str(dict(arm)["server"]), name, values[0], values[1])].append(arm)
+            was, then = (_values(values[arm].get(name)) for values in (old, new))
+            if was != then:
+                arms_of[str(dict(arm)["server"]), name, was, then].append(arm)
     rows = [
         Difference(
-            kind, name, was, then, server, frozenset(arms),
+            kind, name, (was, then), server, frozenset(arms),
             _where(arms, [arm for arm in shared if dict(arm)["server"] == server]),
         )
-        for (server, name, was, then), arms in found.items()
+        for (server, name, was, then), arms in arms_of.items()
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (-len(row.arms or ()), row.name, row.server or ""))
 
 
-def _in_force(runs: RunSet) -> _OfArms:
-    """Return the server variables in force."""
-    found: _OfArms = {}
+def _variables(runs: RunSet) -> _ByArm:
+    """Return the effective server variables."""
+    by_arm: _ByArm = {}
     for run in runs.runs:
         if digest := run.conditions.get("variables"):
-            of_arm = found.setdefault(key_of(run.factors), {})
+            values = by_arm.setdefault(key_of(run.factors), {})
             for name, value in runs.variables[digest].items():
-                of_arm.setdefault(name, set()).add(value)
-    return found
+                values.setdefault(name, set()).add(value)
+    return by_arm
 
 
-def _window_lengths(runs: RunSet) -> _OfArms:
+def _window_lengths(runs: RunSet) -> _ByArm:
     """Return how long windows were asked to be, which a study may change."""
-    found: _OfArms = {}
+    by_arm: _ByArm = {}
     for run in runs.runs:
         for window in run.conditions.get("steady", []):
-            of_arm = found.setdefault(key_of(run.factors), {})
-            of_arm.setdefault("of windows", set()).add(f"{window['window_s']:g} s")
-    return found
+            values = by_arm.setdefault(key_of(run.factors), {})
+            values.setdefault("of windows", set()).add(f"{window['window_s']:g} s")
+    return by_arm
 
 
 def _values(values: Collection[str] | None) -> str:
@@ -160,7 +149,7 @@ def _values(values: Collection[str] | None) -> str:
 
 
 def _where(arms: Sequence[ArmKey], every: Sequence[ArmKey]) -> str:
-    """Return some arms of a server in words: by the levels that they share and others have not."""
+    """Return some arms of a server as text: by the levels that they share and others have not."""
     server = dict(arms[0])["server"]
     if len(arms) == len(every):
         return f"all arms of {server}" if len(arms) > 1 else f"the arm of {server}"
@@ -168,8 +157,11 @@ def _where(arms: Sequence[ArmKey], every: Sequence[ArmKey]) -> str:
     counted = f"{len(arms)} of {len(every)} arms of {server}"
     if common:
         return f"{counted}: {', '.join(f'{name} {level}' for name, level in sorted(common))}"
-    named = "; ".join(_named(arm) for arm in arms[:_MOST_ARMS_NAMED])
-    return f"{counted}: {named}" + ("; ..." if len(arms) > _MOST_ARMS_NAMED else "")
+    named = [
+        ", ".join(f"{name} {level}" for name, level in arm if name != "server")
+        for arm in arms[:_MOST_ARMS_NAMED]
+    ]
+    return f"{counted}: {'; '.join(named)}" + ("; ..." if len(arms) > _MOST_ARMS_NAMED else "")
 
 
 def _shared(arms: Sequence[ArmKey]) -> set[tuple[str, Level]]:
@@ -177,18 +169,12 @@ def _shared(arms: Sequence[ArmKey]) -> set[tuple[str, Level]]:
     return {level for level in arms[0] if all(level in arm for arm in arms)}
 
 
-def _named(arm: ArmKey) -> str:
-    return ", ".join(f"{name} {level}" for name, level in arm if name != "server")
-
-
-def _builds(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    found = []
+def _builds(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     for name in sorted(old["builds"].keys() & new["builds"].keys()):
         builds = [body["builds"][name] for body in (old, new)]
         if builds[0]["sha256"] != builds[1]["sha256"]:
             was, then = (f"{build['version']}, {build['sha256'][:_DIGITS]}" for build in builds)
-            found.append(Difference("build", name, was, then, name, where=f"all arms of {name}"))
-    return found
+            yield Difference("build", name, (was, then), name, where=f"all arms of {name}")
 
 
 def _hosts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
@@ -197,53 +183,42 @@ def _hosts(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
         return []
     was, then = _facts(old["hosts"][0]), _facts(new["hosts"][0])
     names = [name for name in sorted(was.keys() | then.keys()) if was.get(name) != then.get(name)]
-    found = [
-        Difference("host", name, _shown(was.get(name)), _shown(then.get(name))) for name in names
+    if not names:
+        return [Difference("host", "number", (str(len(hosts[0])), str(len(hosts[1]))))]
+    return [
+        Difference("host", name, (_shown(was.get(name)), _shown(then.get(name)))) for name in names
     ]
-    return found or [Difference("host", "number", str(len(hosts[0])), str(len(hosts[1])))]
 
 
 def _facts(host: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a host by name, each part of its disk by a name of its own."""
-    found: dict[str, Any] = {}
+    """Return what is known of a host by name, each part of its disk by a separate name."""
+    facts: dict[str, Any] = {}
     for name, value in host.items():
         if isinstance(value, dict):
-            found |= {f"{name} {part}": of_part for part, of_part in value.items()}
+            facts |= {f"{name} {part}": of_part for part, of_part in value.items()}
         else:
-            found[name] = value
-    return found
+            facts[name] = value
+    return facts
 
 
 def _parameters(
     old: Mapping[str, Any], new: Mapping[str, Any], asks: Collection[str]
-) -> list[Difference]:
-    found = []
+) -> Iterator[Difference]:
     for name in sorted(old["parameters"].keys() | new["parameters"].keys()):
         was, then = (body["parameters"].get(name) for body in (old, new))
         if was != then:
-            judges = name not in asks
-            found.append(Difference("parameter", name, _shown(was), _shown(then), judges=judges))
-    return found
+            values = _shown(was), _shown(then)
+            yield Difference("parameter", name, values, judges=name not in asks)
 
 
-def _claims(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    digests = [body.get("claims_sha256") for body in (old, new)]
-    if digests[0] == digests[1]:
-        return []
-    first, second = (digest[:_DIGITS] if digest else "not recorded" for digest in digests)
-    return [Difference("claims", "claims", first, second)]
-
-
-def _code(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
-    """Return which innolab measured, and which rendered where that is another one than measured."""
+def _code(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield which innolab measured, and which rendered if that is another one than measured."""
     measured = _commits(old["measured_by"]), _commits(new["measured_by"])
     rendered = _commits([old["rendered_by"]]), _commits([new["rendered_by"]])
-    said = {"measured": measured}
-    if rendered != measured:
-        said["rendered"] = rendered
-    return [
-        Difference("code", name, was, then) for name, (was, then) in said.items() if was != then
-    ]
+    if measured[0] != measured[1]:
+        yield Difference("code", "measured", measured)
+    if rendered[0] != rendered[1] and rendered != measured:
+        yield Difference("code", "rendered", rendered)
 
 
 def _commits(innolabs: Sequence[Mapping[str, Any]]) -> str:

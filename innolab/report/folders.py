@@ -22,9 +22,8 @@ _HALF = ".part"
 TABLE_FILE = "table.csv"
 # Signatures that people add to a sealed report; the seal is not of them.
 SIGNATURES = "signatures"
-# Below a study's reports: a version is a day and a number, so none has these names.
+# Below a study's reports: a version is a day and a number, so none has this name.
 COMPARISONS = "comparisons"
-POOLS = "pooled"
 # What was recorded, and what it is judged by; the rest of a report is made from it.
 _RECORDED = re.compile(
     r"plan\.json|runs\.jsonl|rules\.json|variables/[0-9a-f]{16}\.json|series\.parquet"
@@ -62,24 +61,14 @@ def unfinished(study: str) -> list[Path]:
     return sorted((p.parent for p in found), key=lambda p: _order(version_of(p.parent)))
 
 
-def comparison(study: str, first: str, second: str) -> Path:
-    """Return the folder of the page that sets two versions side by side."""
-    return reports_folder() / study / COMPARISONS / f"{first}_{second}"
+def comparison(study: str, name: str) -> Path:
+    """Return the folder of the page that compares several reports of a study."""
+    return reports_folder() / study / COMPARISONS / name
 
 
 def comparisons(study: str) -> list[Path]:
-    """Return the pages that set two reports of a study side by side, by their names."""
+    """Return the pages that compare reports of a study, by their names."""
     return sorted((reports_folder() / study / COMPARISONS).glob("*/index.html"))
-
-
-def pool(study: str, name: str) -> Path:
-    """Return the folder of the page that pools several reports of a study."""
-    return reports_folder() / study / POOLS / name
-
-
-def pools(study: str) -> list[Path]:
-    """Return the pages that pool several reports of a study, by their names."""
-    return sorted((reports_folder() / study / POOLS).glob("*/index.html"))
 
 
 def linked(folder: Path) -> Path:

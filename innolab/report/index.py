@@ -70,7 +70,6 @@ def _study(name: str, troubles: list[str]) -> dict[str, Any]:
         "reports": reports,
         "picture": reports[0]["picture"] if reports else None,
         "comparisons": [_comparison(page) for page in folders.comparisons(name)],
-        "pools": [_pool(page) for page in folders.pools(name)],
         "earlier": _earlier(name),
     }
 
@@ -106,18 +105,10 @@ def _picture(folder: Path) -> str | None:
 
 
 def _comparison(page: Path) -> dict[str, str]:
-    return {
-        "link": _address(page),
-        "name": " and ".join(page.parent.name.split("_")),
-    }
-
-
-def _pool(page: Path) -> dict[str, str]:
-    counted, _, digest = page.parent.name.rpartition("-")
-    return {
-        "link": _address(page),
-        "name": f"{counted.replace('-', ' ')} ({digest})",
-    }
+    """Return the link to a page of two reports, named by both, or of more, named by a digest."""
+    counted, _, digest = page.parent.name.partition("-reports-")
+    name = f"{counted} reports ({digest})" if digest else " and ".join(counted.split("_"))
+    return {"link": _address(page), "name": name}
 
 
 def _address(path: Path) -> str:

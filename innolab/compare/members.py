@@ -1,11 +1,11 @@
-"""Which reports can be made one: whole ones of one study that measured the same, each its own."""
+"""Which reports can be compared: whole ones of one study that measured the same, each its own."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab import studies
-from innolab.analysis import claim_files, meta_analysis
+from innolab.analysis import claim_files
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
@@ -17,11 +17,11 @@ _SHA_DIGITS = 9
 
 
 class Member(NamedTuple):
-    """A report that is pooled.
+    """A report that is compared.
 
     Attributes
     ----------
-    name : its version; with a number where another one has the same
+    name : its version; with a number if another one has the same
     body : its manifest
     runs : all that it holds, those that are not valid included
     """
@@ -39,19 +39,24 @@ def read(reports: Sequence[Path]) -> tuple[Study, list[Member]]:
     Raises
     ------
     InputError
-        Where there are fewer than two; where one is damaged, or has runs of another; where they
-        are of different studies, measured different things, or were judged by other claims than
-        today's.
+        If there are fewer than two; if one is damaged, or has runs of another; if they are of
+        different studies, measured different things, or were judged by other claims than today's.
     """
-    if len(reports) < meta_analysis.LEAST:
+    if len(reports) < 2:
         raise InputError(
-            "Pooling takes two reports of a study or more, as of several people or hosts, and "
-            f"{len(reports)} is named. Name the others too: innolab pool REPORT REPORT ..."
+            f"A comparison takes two reports of a study or more, and {len(reports)} is named. Name "
+            "the others too: innolab compare REPORT REPORT ..."
         )
-    bodies = [_whole(folder) for folder in reports]
+    bodies = [_sealed_manifest(folder) for folder in reports]
     plans = [Plan.read(folder) for folder in reports]
     names = _names(reports)
-    study = _one_study(names, plans)
+    for name, plan in zip(names, plans, strict=True):
+        if plan.study != plans[0].study:
+            raise InputError(
+                f"{names[0]} is of {plans[0].study} and {name} of {plan.study}. Only reports of "
+                "one study can be compared."
+            )
+    study = studies.find(plans[0].study)
     members = [
         Member(name, folder, body, plan, study.read(folder))
         for name, folder, body, plan in zip(names, reports, bodies, plans, strict=True)
@@ -72,27 +77,17 @@ def _names(reports: Sequence[Path]) -> list[str]:
     ]  # fmt: skip
 
 
-def _whole(folder: Path) -> dict[str, Any]:
+def _sealed_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a report that is as it was sealed."""
-    strange = folders.foreign(folder)
+    foreign = folders.foreign(folder)
     body = manifest.read(folder)
-    if faults := strange or manifest.faults(folder, body):
+    if faults := foreign or manifest.faults(folder, body):
         more = f" (and {len(faults) - 1} faults more)" if len(faults) > 1 else ""
         raise InputError(
-            f"{folder} is not as it was sealed, so it is not pooled: {faults[0]}{more}. Take it "
+            f"{folder} is not as it was sealed, so it is not compared: {faults[0]}{more}. Take it "
             f"from its source, or see all faults: innolab verify {folder}"
         )
     return body
-
-
-def _one_study(names: Sequence[str], plans: Sequence[Plan]) -> Study:
-    for name, plan in zip(names, plans, strict=True):
-        if plan.study != plans[0].study:
-            raise InputError(
-                f"{names[0]} is of {plans[0].study} and {name} of {plan.study}. Only reports of "
-                "one study can be pooled."
-            )
-    return studies.find(plans[0].study)
 
 
 def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
@@ -101,34 +96,38 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
     Their efforts may differ, and with these their digests: those say how long is measured.
     """
     first = members[0]
-    asked = [Experiment.from_plan(member.plan, study) for member in members]
+    experiments = [Experiment.from_plan(member.plan, study) for member in members]
     measured = [
-        {n: x for n, x in of.parameters.measured().items() if n != "effort"} for of in asked
+        {name: value for name, value in one.parameters.measured().items() if name != "effort"}
+        for one in experiments
     ]
-    for member, of in zip(members, measured, strict=True):
+    for member, own in zip(members, measured, strict=True):
         both = {
-            "the study's revision": tuple(of.body.get("study_revision") for of in (first, member)),
-            **{n: (measured[0].get(n), of.get(n)) for n in {**measured[0], **of}},
+            "the study's revision": tuple(
+                one.body.get("study_revision") for one in (first, member)
+            ),
+            **{name: (measured[0].get(name), own.get(name)) for name in {**measured[0], **own}},
         }
-        if differing := [f"{n} is {a} and {b}" for n, (a, b) in both.items() if a != b]:
+        if differing := [f"{name} is {a} and {b}" for name, (a, b) in both.items() if a != b]:
             raise InputError(
                 f"{first.name} and {member.name} measured different things: "
-                f"{'; '.join(differing)}. Only reports that measured the same can be pooled; "
+                f"{'; '.join(differing)}. Only reports that measured the same can be compared; "
                 "effort, seed, builds, hosts and the code's commit may differ."
             )
     digests = [member.plan.spec_sha256 for member in members]
-    todays = [experiment.spec_sha256 for experiment in asked]
+    todays = [experiment.spec_sha256 for experiment in experiments]
     if digests != todays and len(set(digests)) > 1:
         other = next(m for m, now in zip(members, todays, strict=True) if m.plan.spec_sha256 != now)
         raise InputError(
             f"{other.name} was measured by another definition of {study.name} than today's "
             f"(spec_sha256 {other.plan.spec_sha256[:_SHA_DIGITS]}), as of a device that has "
-            "changed since, and others were not. Only reports that measured the same can be pooled."
+            "changed since, and others were not. Only reports that measured the same can be "
+            "compared."
         )
 
 
 def _require_todays_claims(study: Study, members: Sequence[Member]) -> None:
-    """Refuse verdicts on other claims than those that the pooled estimates are judged by."""
+    """Refuse verdicts on other claims than those that all estimates are judged by."""
     todays = claim_files.sha256(study.papers.claims)
     older = [member for member in members if member.body.get("claims_sha256") != todays]
     if older:
@@ -136,7 +135,7 @@ def _require_todays_claims(study: Study, members: Sequence[Member]) -> None:
         commands = " and ".join(f"innolab render {member.folder}" for member in older)
         raise InputError(
             f"{named}: judged by other claims than this innolab has, so bounds and verdicts would "
-            f"not go together. Render it anew from its runs ({commands}) and pool what that gives."
+            f"not go together. Render it again from its runs ({commands}) and compare the result."
         )
 
 

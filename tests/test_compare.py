@@ -1,7 +1,5 @@
-"""Reports of several people as one: what is refused, what they say together, and their page."""
+"""Reports of several people: what is refused, what they say together, and their page."""
 
-import datetime
-import json
 import math
 import re
 import shutil
@@ -13,64 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import Innolab, reference
+from copied_reports import STUDY, Body, change, change_runs, copied
 
 from innolab import studies
-from innolab.analysis import claims_together as pooling
-from innolab.analysis import stats
+from innolab.analysis import claims_together, stats
 from innolab.analysis.claims import Quantity
 from innolab.base.errors import InputError
-from innolab.compare import forest_plot, meta, meta_page
-from innolab.compare.meta import Pool
+from innolab.compare import compare, compare_page, forest_plot
+from innolab.compare.compare import ReportComparison
 from innolab.record.plan import Plan
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
-from innolab.report import folders, index, manifest
+from innolab.report import folders, index
 from innolab.studies.experiment import Experiment
 
-_STUDY, _SERVER, _CLAIM = "multi-buffer-pool", "mysql-9.7", "F2-warm-8v128M"
+_SERVER, _CLAIM = "mysql-9.7", "F2-warm-8v128M"
 # What an arm of the claim takes longer on each host, as a logarithm.
 _SHIFTS = (0.0, 0.8, -0.5, 1.1, 0.3)
-Body = dict[str, Any]
-
-
-def _reseal(report: Path) -> None:
-    """Seal a changed report as its author would have."""
-    path = report / folders.MANIFEST_FILE
-    body = json.loads(path.read_text())
-    body["files"] = manifest.digests(report)
-    body["seal"] = manifest.seal_of(body)
-    path.write_text(json.dumps(body))
-
-
-def _copy(place: Path, version: str, days: int = 0) -> Path:
-    """A copy of a recorded report, measured some days later where that is not 0."""
-    report = place / _STUDY / version
-    ignored = shutil.ignore_patterns("series", "figures")
-    shutil.copytree(reference(_STUDY), report, ignore=ignored)
-    _change_runs(report, lambda run: _moved(run, days))
-    return report
-
-
-def _change_runs(report: Path, change: Callable[[Body], None]) -> None:
-    lines = [json.loads(line) for line in (report / "runs.jsonl").read_text().splitlines()]
-    for line in lines:
-        if "factors" in line:
-            change(line)
-    (report / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    _reseal(report)
-
-
-def _moved(run: Body, days: int) -> None:
-    for name in ("started_at", "ended_at"):
-        at = datetime.datetime.fromisoformat(run[name]) + datetime.timedelta(days=days)
-        run[name] = at.isoformat(timespec="milliseconds")
-
-
-def _change(report: Path, file: str, change: Callable[[Any], None]) -> None:
-    body = json.loads((report / file).read_text())
-    change(body)
-    (report / file).write_text(json.dumps(body))
-    _reseal(report)
 
 
 def _shift(shift: float) -> Callable[[Body], None]:
@@ -87,13 +44,13 @@ def _shift(shift: float) -> Callable[[Body], None]:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Five reports as of five hosts, of which the claim's ratios are known to each other."""
+    """Five reports as of five hosts, whose ratios of the claim are a known factor apart."""
     place = tmp_path_factory.mktemp("hosts")
     made = []
     for number, shift in enumerate(_SHIFTS, 1):
-        report = _copy(place, f"2026-02-0{number}-1", days=number)
-        _change_runs(report, _shift(shift))
-        _change(report, "manifest.json", _on_kernel(f"6.{number}"))
+        report = copied(place, f"2026-02-0{number}-1", days=number)
+        change_runs(report, _shift(shift))
+        change(report, "manifest.json", _on_kernel(f"6.{number}"))
         made.append(report)
     return made
 
@@ -106,30 +63,32 @@ def _on_kernel(kernel: str) -> Callable[[Body], None]:
 
 
 @pytest.fixture(scope="module")
-def found(hosts: list[Path]) -> Pool:
-    return meta.pool(hosts)
+def found(hosts: list[Path]) -> ReportComparison:
+    return compare.compare(hosts)
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
     """Two reports of one host, which a test may change."""
-    return _copy(tmp_path, "2026-02-01-1", 1), _copy(tmp_path, "2026-02-02-1", 2)
+    return copied(tmp_path, "2026-02-01-1", 1), copied(tmp_path, "2026-02-02-1", 2)
 
 
-def _row(found: Pool, claim: str = _CLAIM, server: str = _SERVER) -> pooling.PooledClaim:
-    return next(row for row in found.claims if (row.claim.id, row.server) == (claim, server))
+def _row(
+    found: ReportComparison, claim: str = _CLAIM, server: str = _SERVER
+) -> claims_together.PooledClaim:
+    return next(row for row in found.claims if (row.claim.id, row.server) == (claim, _SERVER))
 
 
 def _refused(*reports: Path) -> str:
     with pytest.raises(InputError) as refusal:
-        meta.pool(reports)
+        compare.compare(reports)
     said = str(refusal.value)
     assert "\n" not in said
     assert 40 < len(said) < 900, said
     return said
 
 
-def test_planted_differences_of_hosts_are_found(found: Pool) -> None:
+def test_planted_differences_of_hosts_are_found(found: ReportComparison) -> None:
     row = _row(found)
     parts = [part.interval for part in row.parts]
     assert all(parts)
@@ -147,14 +106,14 @@ def test_planted_differences_of_hosts_are_found(found: Pool) -> None:
     assert row.pooled.interval.n == 5
 
 
-def test_a_reports_interval_is_of_all_its_valid_blocks(found: Pool) -> None:
+def test_a_reports_interval_is_of_all_its_valid_blocks(found: ReportComparison) -> None:
     row, runs = _row(found), found.members[0].runs.valid
     on = runs.where(lambda run: run.factors["server"] == _SERVER)
     top, bottom = on.pairs("seconds", *row.claim.sides)
     assert row.parts[0].interval == stats.robust_ratio(top, bottom)
 
 
-def test_the_pooled_verdict_follows_from_interval_and_bounds(found: Pool) -> None:
+def test_the_verdict_of_all_follows_from_interval_and_bounds(found: ReportComparison) -> None:
     outcomes = set()
     for row in found.together:
         assert row.pooled
@@ -169,16 +128,16 @@ def test_the_pooled_verdict_follows_from_interval_and_bounds(found: Pool) -> Non
     assert len(outcomes) == 3, "the fixture shows each of them"
 
 
-def test_a_withheld_estimate_is_shown_and_not_pooled(hosts: list[Path], tmp_path: Path) -> None:
-    withheld = _copy(tmp_path, "2026-02-09-1", 9)
+def test_a_withheld_estimate_is_shown_and_does_not_enter(hosts: list[Path], tmp_path: Path) -> None:
+    withheld = copied(tmp_path, "2026-02-09-1", 9)
 
     def withhold(verdicts: list[Body]) -> None:
         for verdict in verdicts:
             if (verdict["claim"], verdict["server"]) == (_CLAIM, _SERVER):
                 verdict.update(verdict="withheld", reason="the machine drifted")
 
-    _change(withheld, "verdicts.json", withhold)
-    with_, without = (_row(meta.pool(of)) for of in ([*hosts, withheld], hosts))
+    change(withheld, "verdicts.json", withhold)
+    with_, without = (_row(compare.compare(of)) for of in ([*hosts, withheld], hosts))
     assert with_.pooled == without.pooled
     last = with_.parts[-1]
     assert last.interval
@@ -207,28 +166,28 @@ def test_a_value_that_every_run_shows_has_students_interval() -> None:
     hidden = RunSet(one_hidden, whole.variables, whole.within)
     judged = {"verdict": "inconclusive"}
     some, all_ = (
-        pooling.part_of("one", judged, claim, each, study.published(), study.units)
+        claims_together.part_of("one", judged, claim, each, study.published(), study.units)
         for each in (hidden, whole)
     )
     assert (some.is_students, all_.is_students) == (False, True)
     assert all_.why_not is None
 
 
-def test_undecided_reports_are_pooled(found: Pool) -> None:
+def test_undecided_reports_enter(found: ReportComparison) -> None:
     rows = [row for row in found.together if row.parts[0].outcome == "inconclusive"]
     assert rows
     assert all(len(row.entered) == 5 for row in rows)
 
 
-def test_what_has_no_interval_is_listed_with_its_verdicts(found: Pool) -> None:
+def test_what_has_no_interval_is_listed_with_its_verdicts(found: ReportComparison) -> None:
     largest = _row(found, "F3")
     assert largest.pooled is None
     assert [part.outcome for part in largest.parts] == ["reproduced"] * 5
     assert largest.parts[0].why_not == "a largest value has no interval"
-    assert largest in found.alone
+    assert largest not in found.together
 
 
-def test_shares_are_pooled_as_they_are(found: Pool) -> None:
+def test_shares_enter_as_they_are(found: ReportComparison) -> None:
     row = _row(found, "F4-kept")
     assert not row.on_logs
     assert row.pooled
@@ -236,34 +195,38 @@ def test_shares_are_pooled_as_they_are(found: Pool) -> None:
 
 
 def test_a_claim_that_one_report_lacks_is_said(hosts: list[Path], tmp_path: Path) -> None:
-    other = _copy(tmp_path, "2026-02-09-1", 9)
+    other = copied(tmp_path, "2026-02-09-1", 9)
 
     def one_build(verdicts: list[Body]) -> None:
         verdicts[:] = [verdict for verdict in verdicts if verdict["server"] != _SERVER]
 
-    _change(other, "verdicts.json", one_build)
-    row = _row(meta.pool([*hosts, other]))
-    assert row.parts[-1].outcome == pooling.NONE
+    change(other, "verdicts.json", one_build)
+    row = _row(compare.compare([*hosts, other]))
+    assert row.parts[-1].outcome == "none"
     assert row.parts[-1].why_not == "the report has no such claim or server"
     assert row.pooled
     assert row.pooled.interval.n == 5
 
 
-def test_two_reports_predict_nothing_and_say_why(two: tuple[Path, Path]) -> None:
-    found = meta.pool(two)
+def test_two_reports_are_not_taken_together_and_the_reason_is_said(
+    two: tuple[Path, Path],
+) -> None:
+    found = compare.compare(two)
     row = _row(found)
-    assert row.pooled
-    assert row.pooled.predicted is None
-    assert "12.7" in found.can_say
-    assert "three reports" in found.can_say
+    assert row.pooled is None
+    assert (row.outcome, found.together) == ("not-run", [])
+    assert "2 of 2 reports can enter a meta-analysis, which takes 3" in row.reason
+    assert "a meta-analysis takes 3 reports or more" in found.can_say
+
+
+def test_reports_of_one_host_say_so(two: tuple[Path, Path], tmp_path: Path) -> None:
+    found = compare.compare([*two, copied(tmp_path, "2026-02-03-1", 3)])
+    assert "3 reports leave 2 degrees of freedom" in found.can_say
+    assert "reaches 4.3 standard errors" in found.can_say
     assert "all are of one host" in found.can_say
-    own = row.parts[0].interval
-    assert own
-    # Twice the same estimate, and still far wider than either: one degree of freedom.
-    assert row.pooled.interval.high / row.pooled.interval.low > own.high / own.low
 
 
-def test_what_differs_has_a_value_for_each_report(found: Pool) -> None:
+def test_what_differs_has_a_value_for_each_report(found: ReportComparison) -> None:
     [kernel] = [one for one in found.differences if one.kind == "host"]
     assert kernel.name == "kernel"
     assert kernel.values == ("6.1", "6.2", "6.3", "6.4", "6.5")
@@ -271,16 +234,16 @@ def test_what_differs_has_a_value_for_each_report(found: Pool) -> None:
 
 
 def test_efforts_may_differ(two: tuple[Path, Path]) -> None:
-    study = studies.find(_STUDY)
+    study = studies.find(STUDY)
 
     def smoke(body: Body) -> None:
         body["parameters"]["effort"] = "smoke"
         body["spec_sha256"] = Experiment.fresh(study, body["parameters"]).spec_sha256
 
     for file in ("plan.json", "manifest.json"):
-        _change(two[1], file, smoke)
+        change(two[1], file, smoke)
     assert Plan.read(two[0]).spec_sha256 != Plan.read(two[1]).spec_sha256
-    found = meta.pool(two)
+    found = compare.compare(two)
     [effort] = [one for one in found.differences if one.name == "effort"]
     assert effort.values[1] == "smoke"
 
@@ -296,30 +259,30 @@ def test_efforts_may_differ(two: tuple[Path, Path]) -> None:
 def test_what_measured_other_things_is_refused(
     two: tuple[Path, Path], name: str, value: Any, says: str
 ) -> None:
-    study = studies.find(_STUDY)
+    study = studies.find(STUDY)
 
     def other(body: Body) -> None:
         body["parameters"][name] = value
         body["spec_sha256"] = Experiment.fresh(study, body["parameters"]).spec_sha256
 
-    _change(two[1], "plan.json", other)
+    change(two[1], "plan.json", other)
     said = _refused(*two)
     assert says in said
     assert "2026-02-01-1 and 2026-02-02-1 measured different things" in said
 
 
 def test_a_revised_study_is_refused(two: tuple[Path, Path]) -> None:
-    _change(two[1], "manifest.json", lambda body: body.update(study_revision=9))
+    change(two[1], "manifest.json", lambda body: body.update(study_revision=9))
     assert "the study's revision is 1 and 9" in _refused(*two)
 
 
 def test_a_device_that_changed_is_refused(two: tuple[Path, Path]) -> None:
-    _change(two[0], "plan.json", lambda body: body.update(spec_sha256="0" * 64))
+    change(two[0], "plan.json", lambda body: body.update(spec_sha256="0" * 64))
     assert "2026-02-01-1 was measured by another definition" in _refused(*two)
 
 
 def test_other_claims_are_refused(two: tuple[Path, Path]) -> None:
-    _change(two[1], "manifest.json", lambda body: body.update(claims_sha256="0" * 64))
+    change(two[1], "manifest.json", lambda body: body.update(claims_sha256="0" * 64))
     said = _refused(*two)
     assert f"innolab render {two[1]}" in said
     assert str(two[0]) not in said
@@ -336,11 +299,11 @@ def test_one_report_alone_is_refused(two: tuple[Path, Path]) -> None:
 
 
 def test_runs_that_would_count_twice_are_refused(two: tuple[Path, Path], tmp_path: Path) -> None:
-    runs = len(meta.pool(two).members[0].runs.runs)
+    runs = len(compare.compare(two).members[0].runs.runs)
     assert f"have {runs} runs in common" in _refused(two[0], two[0])
     # Rendered again: another version, verdicts and time, but the same runs.
-    again = shutil.copytree(two[0], tmp_path / _STUDY / "2026-03-01-1")
-    _change(again, "manifest.json", lambda body: body.update(rendered_from=two[0].name))
+    again = shutil.copytree(two[0], tmp_path / STUDY / "2026-03-01-1")
+    change(again, "manifest.json", lambda body: body.update(rendered_from=two[0].name))
     assert "2026-02-01-1 and 2026-03-01-1 have" in _refused(two[0], two[1], again)
 
 
@@ -355,7 +318,7 @@ def test_a_damaged_report_is_refused(two: tuple[Path, Path], file: str) -> None:
 
 
 def test_a_manifest_that_names_no_host_is_refused(two: tuple[Path, Path]) -> None:
-    _change(two[1], "manifest.json", lambda body: body.update(hosts=[]))
+    change(two[1], "manifest.json", lambda body: body.update(hosts=[]))
     assert "hosts or builds is damaged" in _refused(*two)
 
 
@@ -365,8 +328,8 @@ def test_values_without_a_ratio_are_refused(two: tuple[Path, Path]) -> None:
             if "seconds" in row:
                 row["seconds"] = 1e-300 if run["factors"]["pool"] == "128M" else 1e300
 
-    _change_runs(two[1], beyond)
-    assert "cannot be pooled" in _refused(*two)
+    change_runs(two[1], beyond)
+    assert "cannot be compared" in _refused(*two)
 
 
 def test_a_report_with_a_link_is_refused(two: tuple[Path, Path]) -> None:
@@ -376,15 +339,17 @@ def test_a_report_with_a_link_is_refused(two: tuple[Path, Path]) -> None:
 
 def test_people_who_measure_on_one_day_keep_their_names(tmp_path: Path) -> None:
     places = [tmp_path / person for person in ("ada", "bob")]
-    found = meta.pool([_copy(place, "2026-02-01-1", day) for day, place in enumerate(places, 1)])
+    found = compare.compare(
+        [copied(place, "2026-02-01-1", day) for day, place in enumerate(places, 1)]
+    )
     assert [member.name for member in found.members] == ["2026-02-01-1 (1)", "2026-02-01-1 (2)"]
 
 
 @pytest.fixture(scope="module")
-def page(hosts: list[Path], found: Pool) -> Iterator[Path]:
+def page(hosts: list[Path], found: ReportComparison) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
-        yield meta_page.write(found)
+        yield compare_page.write(found)
 
 
 def _words(page: str) -> str:
@@ -392,32 +357,39 @@ def _words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", without).split())
 
 
-def test_a_page_begins_with_what_all_say(found: Pool, page: Path, hosts: list[Path]) -> None:
+def test_a_page_begins_with_what_all_say(
+    found: ReportComparison, page: Path, hosts: list[Path]
+) -> None:
     text = page.read_text()
     top = _words(text)[:2500]
     assert found.summary in top
+    assert "Together the reports show" in found.summary
     assert found.can_say in top
     row = _row(found)
     assert row.pooled
-    assert f"{_CLAIM} {_SERVER} {meta.interval_text(row.pooled.interval)} {row.outcome}" in _words(
-        text
+    assert (
+        f"{_CLAIM} {_SERVER} {compare.interval_text(row.pooled.interval)} {row.outcome}"
+        in _words(text)
     )
     for report in hosts:
         assert f'href="../../{report.name}/index.html"' in text
 
 
-def test_a_page_has_a_forest_for_each_claim_with_its_values(found: Pool, page: Path) -> None:
-    claims = {row.claim.id for row in found.together}
+def test_a_page_has_a_forest_for_each_claim_with_its_values(
+    found: ReportComparison, page: Path
+) -> None:
+    claims = {row.claim.id for row in found.claims if forest_plot.is_drawable(row)}
+    assert {row.claim.id for row in found.together} <= claims
     text = page.read_text()
-    assert text.count("<figure") == len(claims)
-    values = pd.read_csv(page.parent / "figures" / f"pooled-{_CLAIM}.csv")
+    assert text.count('<figure id="forest-') == len(claims)
+    values = pd.read_csv(page.parent / "figures" / f"forest-{_CLAIM}.csv")
     of = values[values["server"] == _SERVER].set_index("report")
     row = _row(found)
     assert row.pooled
     assert row.pooled.predicted
     assert len(of) == 7
     for name, wanted in (
-        (forest_plot.POOLED, row.pooled.interval), (forest_plot.FURTHER, row.pooled.predicted),
+        (forest_plot.TOGETHER, row.pooled.interval), (forest_plot.FURTHER, row.pooled.predicted),
         (found.members[1].name, row.parts[1].interval),
     ):  # fmt: skip
         assert wanted
@@ -440,8 +412,8 @@ def test_the_same_reports_in_any_order_have_one_page(
     hosts: list[Path], page: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
-    assert meta_page.place(meta.pool(hosts[::-1])) == page.parent
-    assert meta_page.place(meta.pool(hosts[1:])) != page.parent
+    assert compare_page.place(compare.compare(hosts[::-1])) == page.parent
+    assert compare_page.place(compare.compare(hosts[1:])) != page.parent
 
 
 def test_the_list_of_reports_links_to_it(
@@ -449,13 +421,17 @@ def test_the_list_of_reports_links_to_it(
 ) -> None:
     monkeypatch.setenv("INNOLAB_REPORTS", str(hosts[0].parent.parent))
     text = index.write().read_text()
-    [link, name] = re.findall(r'As one: <a href="([^"]+)">([^<]+)</a>', text)[0]
+    [link, name] = re.findall(r'Side by side: <a href="([^"]+)">([^<]+)</a>', text)[0]
     assert (hosts[0].parent.parent / link) == page
     assert name.startswith("5 reports (")
 
 
-def test_a_wide_interval_does_not_push_the_reports_together(two: tuple[Path, Path]) -> None:
-    row = _row(meta.pool(two))
+def test_a_wide_interval_does_not_push_the_reports_together(
+    two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    three = [*two, copied(tmp_path, "2026-02-03-1", 3)]
+    change_runs(three[1], _shift(0.9))
+    row = _row(compare.compare(three))
     assert row.pooled
     low, high = forest_plot.shown_range(row)
     own = [part.interval for part in row.parts if part.interval]
@@ -466,22 +442,23 @@ def test_a_wide_interval_does_not_push_the_reports_together(two: tuple[Path, Pat
     )
 
 
-def test_the_text_has_a_line_for_each_claim(found: Pool) -> None:
-    said = meta.lines(found)
+def test_the_text_has_a_line_for_each_claim(found: ReportComparison) -> None:
+    said = compare.lines(found)
     [line] = [line for line in said if line.startswith(f"{_CLAIM} on {_SERVER}:")]
     assert "by 5 reports" in line
     assert "on a host like these" in line
-    assert "host kernel is 6.1, 6.2, 6.3, 6.4, 6.5" in said[0] + said[1]
+    kernels = "6.1, then 6.2, then 6.3, then 6.4, then 6.5"
+    assert f"host kernel is {kernels}, on all arms." in said[0] + said[1]
     assert said[-2:] == [found.summary, found.can_say]
 
 
 def test_the_command_refuses_in_one_paragraph(innolab: Innolab, tmp_path: Path) -> None:
-    alone = innolab("pool", str(reference(_STUDY)), INNOLAB_REPORTS=str(tmp_path))
+    alone = innolab("compare", str(reference(STUDY)), INNOLAB_REPORTS=str(tmp_path))
     assert alone.returncode == 2
-    assert "Pooling takes two reports" in alone.stderr
+    assert "A comparison takes two reports" in alone.stderr
     assert alone.stdout == ""
-    both = str(reference(_STUDY))
-    twice = innolab("pool", both, both, "--html", INNOLAB_REPORTS=str(tmp_path))
+    both = str(reference(STUDY))
+    twice = innolab("compare", both, both, "--html", INNOLAB_REPORTS=str(tmp_path))
     assert twice.returncode == 2
     assert "Traceback" not in twice.stderr
     assert list(tmp_path.iterdir()) == []
