@@ -3,15 +3,19 @@
 A host needs a shell, the usual small programs and nothing of innolab's or Python's.
 """
 
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 from innolab.base.errors import InnolabError
+from innolab.hosts import machine
 
-Words = Sequence[str | Path]
+Command = Sequence[str | Path]
+# Text for a command to read, or an open file with it.
+Input = str | IO[bytes] | None
 # USER_HZ is 100 on every Linux that MySQL runs on: see time(7).
 TICKS_PER_S = 100
 
@@ -44,7 +48,7 @@ class Process(Protocol):
         """Return its exit status, or None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return its exit status; subprocess.TimeoutExpired where it still runs then."""
+        """Return its exit status; subprocess.TimeoutExpired if it still runs then."""
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -60,46 +64,44 @@ class Host(ABC):
     ----------
     name : how reports and messages call it
     folder : the folder of builds, datasets and running servers on it
-    emulator : the process of this machine that emulates it, where one does
+    emulator : the process of this machine that emulates it, if one does
     """
 
     name: str
     folder: Path
     emulator: int | None = None
 
+    @property
     @abstractmethod
-    def unprivileged(self) -> list[str]:
-        """Return the words before a command that must not run as root nor outlive innolab."""
+    def server_user(self) -> str | None:
+        """Return the unprivileged user of the servers, None if we are unprivileged ourselves."""
 
     @abstractmethod
     def run(
-        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+        self,
+        command: Command,
+        *,
+        env: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
+        stdin: Input = None,
     ) -> Done:
-        """Run a command to its end.
+        """Run a command to its end; `env` is added to the host's environment.
 
         Raises
         ------
         TimedOutError
-            Where it had to be killed after `limit_s`.
+            If it had to be killed after `limit_s`.
         HostLostError
-            Where the host went away meanwhile.
+            If the host went away.
         """
 
     @abstractmethod
-    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
-        """Start a program that ends with innolab; what it says goes to a file on the host."""
+    def start(self, command: Command, *, env: Mapping[str, str], log: Path) -> Process:
+        """Start a program, whose output goes to a file on the host; see `Daemon`."""
 
     @abstractmethod
     def peek(self, *paths: str | Path) -> list[str | None]:
-        """Return the texts of small files, None for one that is not there or not to be read."""
-
-    @abstractmethod
-    def write(self, path: Path, text: str) -> None:
-        """Write a small file."""
-
-    @abstractmethod
-    def fresh_folder(self, path: Path) -> None:
-        """Make a new folder, empty and private to the servers' user."""
+        """Return the texts of small files, None for one that cannot be read."""
 
     @abstractmethod
     def end_servers(self, folder: Path) -> None:
@@ -119,11 +121,11 @@ class Host(ABC):
 
     @abstractmethod
     def tool(self, name: str) -> str:
-        """Return the command of a program; InputError where the host has none."""
+        """Return the command of a program; InputError if the host has none."""
 
     @abstractmethod
     def module(self, name: str) -> list[str]:
-        """Return the words that run one of innolab's own modules; InputError where it is not there.
+        """Return the words that run one of innolab's own modules; InputError if it is not there.
 
         They begin with an interpreter's.
         """
@@ -134,30 +136,47 @@ class Host(ABC):
 
     @property
     def host(self) -> "Host":
-        """Return the host itself: of a node of a network, the one that it lies on."""
+        """Return the host itself: of a node of a network, the one that it is on."""
         return self
 
     def read(self, *paths: str | Path) -> list[str]:
-        """Return the texts of small files; FileNotFoundError where one cannot be read."""
+        """Return the texts of small files; FileNotFoundError if one cannot be read."""
         texts = self.peek(*paths)
         for path, text in zip(paths, texts, strict=True):
             if text is None:
                 raise FileNotFoundError(f"{path} cannot be read on {self.name}")
         return [text for text in texts if text is not None]
 
-    def must(self, words: Words, *, what: str) -> str:
-        """Return what a command says, which has to succeed.
+    def must(self, command: Command, *, what: str, stdin: Input = None) -> str:
+        """Return the output of a command, which has to succeed.
 
         Raises
         ------
         InnolabError
-            Quotes its last words where it fails; `what` names what it was to do.
+            If it fails; quotes its last words, and `what` names what it was to do.
         """
-        done = self.run(words)
+        done = self.run(command, stdin=stdin)
         if done.status:
-            said = (done.stderr or done.stdout).strip()[-400:] or "nothing"
-            raise InnolabError(f"{what} failed on {self.name}. It said: {said}")
+            output = (done.stderr or done.stdout).strip()[-400:] or "nothing"
+            raise InnolabError(f"{what} failed on {self.name}. It said: {output}")
         return done.stdout
+
+    def unprivileged(self) -> list[str]:
+        """Return the words before a command that must not run as root nor outlive innolab."""
+        user = self.server_user
+        rights = [f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        return [*machine.TIED, *rights]
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a small file."""
+        self.must(["sh", "-c", 'cat > "$0"', path], what=f"Writing {path}", stdin=text)
+
+    def fresh_folder(self, path: Path) -> None:
+        """Make a new folder, empty and private to the servers' user."""
+        self.remove(path)
+        user = self.server_user
+        owner = [f"--owner={user}", f"--group={user}"] if user else []
+        self.must(["install", "-d", "--mode=0700", *owner, path], what=f"Making {path}")
 
     def remove(self, *paths: Path) -> None:
         """Remove files and folders, whether they are there or not."""
@@ -168,3 +187,30 @@ class Host(ABC):
         """Return how many CPUs the host has online."""
         [stat] = self.read("/proc/stat")
         return sum(line[:3] == "cpu" and line[3] != " " for line in stat.splitlines())
+
+
+def completed(
+    command: Command, stdin: Input, limit_s: float | None, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command of this machine to its end.
+
+    Raises
+    ------
+    TimedOutError
+        If it had to be killed after `limit_s`.
+    """
+    source: dict[str, Any] = {"input": stdin} if isinstance(stdin, str) else {"stdin": stdin}
+    if stdin is None:
+        source = {"stdin": subprocess.DEVNULL}
+    try:
+        return subprocess.run(
+            list(map(str, command)),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            **source,
+            **options,
+        )
+    except subprocess.TimeoutExpired:
+        raise TimedOutError(f"{command[0]} did not end within {limit_s:g} s") from None

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from innolab.base.errors import InputError
-from innolab.hosts.base import Words
+from innolab.hosts.base import Command
 from innolab.hosts.daemon import Daemon
 from innolab.hosts.local import HERE
 
@@ -36,13 +36,13 @@ class Address:
 class Connection:
     """One connection to a host, that all commands share.
 
-    It is a process of ours that the kernel ends with us, also where we are killed, and the host
+    It is a process of ours that the kernel ends with us, also if we are killed, and the host
     ends with it all that was started over it.
 
     Raises
     ------
     InputError
-        Where the host cannot be reached; quotes ssh.
+        If the host cannot be reached; quotes ssh.
     """
 
     def __init__(self, address: Address) -> None:
@@ -92,12 +92,12 @@ class Connection:
 
     def command(self, script: str) -> list[str]:
         """Return the words that run a script of the host's shell over this connection."""
-        # Never a connection of its own: without the first one, all has to stop.
+        # Never a separate connection: without the first one, all has to stop.
         return [*self._ssh(), "-o", "ControlMaster=no", "-o", "ProxyCommand=false",
                 self._address.name, script]  # fmt: skip
 
     def forward(self, there: Path) -> Path | None:
-        """Return a socket here that leads to one of the host's, None where the host is lost.
+        """Return a socket here that leads to one of the host's, None if the host is lost.
 
         It stays open until _MOST_FORWARDED others have been asked for: servers that end say
         nothing of it.
@@ -118,7 +118,7 @@ class Connection:
 
     def linked(
         self,
-        words: Words,
+        command: Command,
         *,
         env: Mapping[str, str],
         inward: Mapping[int, int],
@@ -135,12 +135,11 @@ class Connection:
             *(f"-R127.0.0.1:{there}:127.0.0.1:{here}" for there, here in inward.items()),
             *(f"-L127.0.0.1:{here}:127.0.0.1:{there}" for here, there in outward.items()),
         ]
-        command = [*self._ssh(control="none"), "-o", "ExitOnForwardFailure=yes", *carried]
-        return [*command, self._address.name, f"cd / && exec {shell_line(words, env)}"]
+        ssh = [*self._ssh(control="none"), "-o", "ExitOnForwardFailure=yes", *carried]
+        return [*ssh, self._address.name, f"cd / && exec {shell_line(command, env)}"]
 
 
-def shell_line(words: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
-    """Return words as a line for a shell, with variables of its environment before them."""
-    said = shlex.join(str(word) for word in words)
-    variables = shlex.join(f"{name}={value}" for name, value in (env or {}).items())
-    return f"env {variables} {said}" if variables else said
+def shell_line(command: Command, env: Mapping[str, str] | None = None) -> str:
+    """Return a command as a line for a shell, with variables of its environment before it."""
+    variables = [f"{name}={value}" for name, value in (env or {}).items()]
+    return shlex.join([*(["env", *variables] if variables else []), *map(str, command)])

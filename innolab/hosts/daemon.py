@@ -8,7 +8,7 @@ from types import TracebackType
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
-from innolab.hosts.base import Host, Words
+from innolab.hosts.base import Command, Host
 
 _LOOK_S = 0.02
 _MOST_QUOTED = 600
@@ -22,7 +22,6 @@ class Daemon:
     Parameters
     ----------
     name : how messages call it, such as "HAProxy"
-    words : its command
     log : file on the host for its output
     own_log : file on the host that it writes itself, which messages quote too
     unprivileged : whether the servers' user runs it
@@ -34,7 +33,7 @@ class Daemon:
         self,
         name: str,
         host: Host,
-        words: Words,
+        command: Command,
         log: Path,
         *,
         own_log: Path | None = None,
@@ -46,7 +45,7 @@ class Daemon:
         self.name, self._host, self._error = name, host, error
         self._logs = [log, own_log] if own_log else [log]
         tied = host.unprivileged() if unprivileged else machine.TIED
-        command = [*machine.within(cgroup), *tied, *words]
+        command = [*machine.within(cgroup), *tied, *command]
         self._process = host.start(command, env=env or {}, log=log)
 
     def __enter__(self) -> "Daemon":

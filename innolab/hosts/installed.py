@@ -7,7 +7,7 @@ from pathlib import Path
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine
-from innolab.hosts.base import Words
+from innolab.hosts.base import Command
 from innolab.hosts.bundle import FOLDER, PARTS, Bundle
 from innolab.hosts.daemon import Daemon
 from innolab.hosts.local import HERE
@@ -137,7 +137,7 @@ class Worker:
         said = host.must([bundle.python, "-c", _PORTS], what="Starting Python").split()
         inward, port = map(int, said)
         contact = f"tls://127.0.0.1:{own_port}"
-        words: Words = [
+        words: Command = [
             *machine.TIED, bundle.python, "-m", "distributed.cli.dask_worker",
             f"tls://127.0.0.1:{inward}", "--name", host.name, "--nthreads", "1", "--no-nanny",
             "--no-dashboard", "--memory-limit", "0", "--resources", "host=1",

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from innolab.base import children
 from innolab.hosts import machine, pagecache, tools
-from innolab.hosts.base import Done, Host, Process, TimedOutError, Words
+from innolab.hosts.base import Command, Done, Host, Input, Process, completed
 
 
 class Here(Host):
@@ -25,34 +24,29 @@ class Here(Host):
         """Return the cache folder, which the environment may move."""
         return machine.cache_folder()
 
-    def unprivileged(self) -> list[str]:
-        """Return the words that drop root's rights, where we have them, and tie to our life."""
-        return machine.unprivileged()
+    @property
+    def server_user(self) -> str | None:
+        """Return the user that the set-up made, if root runs innolab."""
+        return machine.server_user()
 
     def run(
-        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+        self,
+        command: Command,
+        *,
+        env: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
+        stdin: Input = None,
     ) -> Done:
-        """Run a command; without `env` it has ours."""
+        """Run a child."""
         before = _children_cpu_s()
-        try:
-            done = subprocess.run(
-                list(map(str, words)),
-                env={**os.environ, **(env or {})},
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
-                cwd="/",
-            )
-        except subprocess.TimeoutExpired:
-            raise TimedOutError(f"{words[0]} did not end within {limit_s:.0f} s") from None
+        done = completed(command, stdin, limit_s, env={**os.environ, **(env or {})}, cwd="/")
         return Done(done.returncode, done.stdout, done.stderr, _children_cpu_s() - before)
 
-    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+    def start(self, command: Command, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a child."""
         with log.open("ab") as file:
             return subprocess.Popen(
-                list(map(str, words)),
+                list(map(str, command)),
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -63,16 +57,6 @@ class Here(Host):
     def peek(self, *paths: str | Path) -> list[str | None]:
         """Return the texts of small files."""
         return [_text(path) for path in paths]
-
-    def write(self, path: Path, text: str) -> None:
-        """Write a small file."""
-        path.write_text(text)
-
-    def fresh_folder(self, path: Path) -> None:
-        """Make a new, empty folder."""
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True, mode=0o700)
-        machine.give_to_server(path)
 
     def end_servers(self, folder: Path) -> None:
         """End servers that a killed session left."""

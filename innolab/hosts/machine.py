@@ -17,7 +17,8 @@ from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 
 SERVER_USER = "innolab"
-# The words before a command that the kernel is to end with innolab, also after `kill -9`.
+# Before a command that the kernel is to end with innolab: after `kill -9` of a run nothing is left
+# to disturb the next one.
 TIED = ("setpriv", "--pdeathsig", "KILL")
 SOCKETS = "/proc/net/unix"
 # What `python -m innolab.hosts.machine` prints once it holds the right to measure.
@@ -59,18 +60,6 @@ def server_user() -> str | None:
             f"innolab runs as root but the user '{SERVER_USER}', under which servers run then, "
             f"does not exist. Create it with: {places.set_up()}"
         ) from None
-
-
-def unprivileged() -> list[str]:
-    """Return the words before a command that must not run as root nor outlive innolab.
-
-    The kernel kills the server with the process that started it: after `kill -9` of a run no
-    mysqld is left to disturb the next one.
-    """
-    words = [*TIED]
-    if user := server_user():
-        words += [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    return words
 
 
 def within(cgroup: Path | None) -> list[str]:

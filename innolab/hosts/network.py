@@ -21,7 +21,7 @@ from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine
-from innolab.hosts.base import Done, Host, Process, Words
+from innolab.hosts.base import Command, Done, Host, Input, Process
 from innolab.hosts.daemon import Daemon
 from innolab.hosts.local import HERE
 from innolab.hosts.ssh import Remote
@@ -80,11 +80,6 @@ def require_able(host: Host) -> None:
         )
 
 
-def _inside(pid: int) -> list[str]:
-    """Return the words before a command that is to run in the network of a process."""
-    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
-
-
 class _Namespaces:
     """Network namespaces of a host that last as long as this object, and no longer than we do.
 
@@ -140,19 +135,29 @@ class Node(Host):
         return self._host
 
     @property
+    def server_user(self) -> str | None:
+        """Return the host's own."""
+        return self.host.server_user
+
+    @property
     def inside(self) -> list[str]:
         """Return the words before a command that is to run in the node's network."""
-        return _inside(self.pid)
+        return ["nsenter", f"--net=/proc/{self.pid}/ns/net", "--"]
 
     def run(
-        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+        self,
+        command: Command,
+        *,
+        env: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
+        stdin: Input = None,
     ) -> Done:
         """Run a command in the node's network."""
-        return self.host.run([*self.inside, *words], env=env, limit_s=limit_s)
+        return self.host.run([*self.inside, *command], env=env, limit_s=limit_s, stdin=stdin)
 
-    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+    def start(self, command: Command, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program in the node's network; its process id is that of the program itself."""
-        return self.host.start([*self.inside, *words], env=env, log=log)
+        return self.host.start([*self.inside, *command], env=env, log=log)
 
     def do(self, *commands: str) -> None:
         """Run lines of `ip` in the node's network.
@@ -191,21 +196,9 @@ class Node(Host):
         answer: list[dict[str, Any]] = json.loads(said)
         return answer
 
-    def unprivileged(self) -> list[str]:
-        """Return the host's own words."""
-        return self.host.unprivileged()
-
     def peek(self, *paths: str | Path) -> list[str | None]:
         """Return the texts of small files of the host."""
         return self.host.peek(*paths)
-
-    def write(self, path: Path, text: str) -> None:
-        """Write a small file on the host."""
-        self.host.write(path, text)
-
-    def fresh_folder(self, path: Path) -> None:
-        """Make a new, empty folder on the host."""
-        self.host.fresh_folder(path)
 
     def end_servers(self, folder: Path) -> None:
         """End servers of the host."""

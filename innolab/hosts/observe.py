@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from innolab.hosts.base import TICKS_PER_S, Host, Words
+from innolab.hosts.base import TICKS_PER_S, Command, Host
 
 # The parent of all kernel threads has process id 2 on every Linux.
 _KTHREADD = "2"
@@ -136,7 +136,7 @@ def held_bytes(host: Host, folders: Sequence[Path]) -> int:
     """Return what the files below some folders take of their disks; none where they are gone."""
     if not folders:
         return 0
-    asked: Words = ["du", "--summarize", "--one-file-system", "--block-size=1", "--total"]
+    asked: Command = ["du", "--summarize", "--one-file-system", "--block-size=1", "--total"]
     said = host.run([*asked, "--", *folders]).stdout.splitlines()
     return int(said[-1].split()[0]) if said else 0
 
@@ -195,7 +195,7 @@ def _free_page_reporting(host: Host) -> bool:
 
 def disk_facts(host: Host, folder: Path) -> dict[str, Any]:
     """Return the file system and the block device under a folder; unknown things are None."""
-    source, mount_point, kind, options, numbers = _mount(
+    source, mount_point, kind, options, numbers = mount(
         host, folder, "SOURCE,TARGET,FSTYPE,OPTIONS,MAJ:MIN"
     )
     names = ("rotational", "scheduler", "write_cache", "read_ahead_kb")
@@ -220,11 +220,12 @@ def disk_facts(host: Host, folder: Path) -> dict[str, Any]:
 
 def device_numbers(host: Host, folder: Path) -> str:
     """Return major and minor number of the device under a folder, as in "254:0"."""
-    return _mount(host, folder, "MAJ:MIN")[0]
+    return mount(host, folder, "MAJ:MIN")[0]
 
 
-def _mount(host: Host, folder: Path, columns: str) -> list[str]:
-    asked: Words = ["findmnt", "--noheadings", "--raw", "--output", columns, "--target", folder]
+def mount(host: Host, folder: Path, columns: str) -> list[str]:
+    """Return columns of findmnt(8) for the file system that a folder is on."""
+    asked: Command = ["findmnt", "--noheadings", "--raw", "--output", columns, "--target", folder]
     return host.must(asked, what="Asking for the file system").splitlines()[-1].split(" ")
 
 

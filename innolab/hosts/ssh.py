@@ -14,13 +14,20 @@ from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.hosts.base import TICKS_PER_S, Done, Host, HostLostError, Process, TimedOutError, Words
+from innolab.hosts import machine
+from innolab.hosts.base import (
+    TICKS_PER_S,
+    Command,
+    Done,
+    Host,
+    HostLostError,
+    Input,
+    Process,
+    completed,
+)  # fmt: skip
 from innolab.hosts.connection import Address, Connection, shell_line
 
 FOLDER = Path("/var/cache/innolab")
-SERVER_USER = "innolab"
-# ssh's own status where it, and not the command, failed.
-_SSH_FAILED = 255
 _END = "innolab-end-of-answer"
 _TIMES = re.compile(r"(\d+)m([\d.]+)s (\d+)m([\d.]+)s\s*\Z")
 
@@ -37,17 +44,18 @@ class Remote(Host):
 
     Attributes
     ----------
-    emulator : the process here that emulates the host's processors, where one does
+    emulator : the process here that emulates the host's processors, if one does
     connection : what carries all that is run there
     boot_id : what tells this life of the host from the next
 
     Raises
     ------
     InputError
-        Where it cannot be reached; quotes ssh.
+        If it cannot be reached; quotes ssh.
     """
 
     folder = FOLDER
+    server_user = machine.SERVER_USER
 
     def __init__(self, address: Address, emulator: int | None = None) -> None:
         self.name = address.name
@@ -80,7 +88,7 @@ class Remote(Host):
         )
 
     def require_here(self) -> None:
-        """Raise HostLostError where the connection is gone or the host was restarted."""
+        """Raise HostLostError if the connection is gone or the host was restarted."""
         if self._boot_id() != self.boot_id:
             self._lost()
 
@@ -92,39 +100,28 @@ class Remote(Host):
 
     def _sshd(self) -> int:
         """Return the process of our connection, the parent of the shells of all commands."""
-        done = subprocess.run(self.connection.command("echo $PPID"), capture_output=True, text=True)
+        done = completed(self.connection.command("echo $PPID"), None, None)
         if not done.stdout.strip().isdigit():
             self._lost()
         return int(done.stdout)
 
     def way(self) -> Way:
         """Return the addresses between which ssh goes."""
-        said = self.must(["sh", "-c", "echo $SSH_CONNECTION"], what="Asking for addresses").split()
-        return Way(here=said[0], there=said[2])
-
-    def unprivileged(self) -> list[str]:
-        """Return the words of the servers' user; the kernel ends the server with its sshd."""
-        user = SERVER_USER
-        return ["setpriv", "--pdeathsig", "KILL", f"--reuid={user}", f"--regid={user}",
-                "--clear-groups"]  # fmt: skip
+        ends = self.must(["sh", "-c", "echo $SSH_CONNECTION"], what="Asking for addresses").split()
+        return Way(here=ends[0], there=ends[2])
 
     def run(
-        self, words: Words, *, env: Mapping[str, str] | None = None, limit_s: float | None = None
+        self,
+        command: Command,
+        *,
+        env: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
+        stdin: Input = None,
     ) -> Done:
         """Run a command by the login user's shell."""
         # The last thing on stderr is what the shell's children cost.
-        script = f"cd / && {shell_line(words, env or {})}; status=$?; times >&2; exit $status"
-        try:
-            done = subprocess.run(
-                self.connection.command(script),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
-            )
-        except subprocess.TimeoutExpired:
-            raise TimedOutError(f"{words[0]} did not end within {limit_s:.0f} s") from None
+        script = f"cd / && {shell_line(command, env)}; status=$?; times >&2; exit $status"
+        done = completed(self.connection.command(script), stdin, limit_s)
         cost = _TIMES.search(done.stderr)
         if cost is None:
             self._lost()
@@ -136,9 +133,9 @@ class Remote(Host):
             minutes * 60 + seconds,
         )
 
-    def start(self, words: Words, *, env: Mapping[str, str], log: Path) -> Process:
+    def start(self, command: Command, *, env: Mapping[str, str], log: Path) -> Process:
         """Start a program; its process id comes first, then the shell becomes the program."""
-        line = shell_line(words, env)
+        line = shell_line(command, env)
         script = f"cd / && echo $$ && exec {line} >>{shlex.quote(str(log))} 2>&1 </dev/null"
         client = subprocess.Popen(
             self.connection.command(script),
@@ -198,26 +195,6 @@ class Remote(Host):
             lines.append(line)
         self._lost()
 
-    def write(self, path: Path, text: str) -> None:
-        """Write a small file."""
-        done = subprocess.run(
-            self.connection.command(f"cat > {shlex.quote(str(path))}"),
-            input=text, capture_output=True, text=True,
-        )  # fmt: skip
-        self._require(done, f"Writing {path}")
-
-    def _require(self, done: "subprocess.CompletedProcess[str]", what: str) -> None:
-        if done.returncode == _SSH_FAILED:
-            self._lost()
-        if done.returncode:
-            raise InnolabError(f"{what} failed on {self.name}: {done.stderr.strip()[-300:]}")
-
-    def fresh_folder(self, path: Path) -> None:
-        """Make a new, empty folder."""
-        self.remove(path)
-        owner = [f"--owner={SERVER_USER}", f"--group={SERVER_USER}", "--mode=0700"]
-        self.must(["install", "-d", *owner, path], what=f"Making {path}")
-
     def end_servers(self, folder: Path) -> None:
         """End servers that a lost connection left."""
         # In brackets, so that the pattern does not find the shell that looks for it.
@@ -245,7 +222,7 @@ class Remote(Host):
         if packed.returncode:
             self.remove(held)
             raise InnolabError(f"{what} failed: it could not be read here.")
-        self.must(["chown", "-R", f"{SERVER_USER}:", held], what=what)
+        self.must(["chown", "-R", f"{self.server_user}:", held], what=what)
 
     def unpack(self, archive: IO[bytes], place: Path, what: str) -> None:
         """Unpack a tar into a folder of the host, which is there whole or not at all.
@@ -253,11 +230,11 @@ class Remote(Host):
         Raises
         ------
         InnolabError
-            Where the host does not take it; `what` names what that was to do.
+            If the host does not take it; `what` names what that was to do.
         """
         half = place.with_name(place.name + ".innolab-half")
         self.remove(half)
-        steps: tuple[Words, ...] = (
+        steps: tuple[Command, ...] = (
             ["mkdir", "-p", half],
             ["tar", "-C", half, "--no-same-owner", "-xf", "-"],
             # Else a power cut could leave empty files under the name of a whole folder.
@@ -265,10 +242,7 @@ class Remote(Host):
             ["mv", half, place],
         )
         script = " && ".join(shell_line(step) for step in steps)
-        done = subprocess.run(
-            self.connection.command(script), stdin=archive, capture_output=True, text=True
-        )
-        self._require(done, what)
+        self.must(["sh", "-c", script], what=what, stdin=archive)
 
     def reach(self, socket: Path) -> Path:
         """Forward a socket, which stays open until many others have been asked for."""
@@ -297,7 +271,7 @@ class Remote(Host):
             self._open_shell()
         ours = self.read(f"/proc/{self._session}/stat", f"/proc/{self._shell_pid}/stat")
         fields = [stat.rsplit(")", 1)[1].split() for stat in ours]
-        return sum(int(ticks) for of in fields for ticks in of[11:15]) / TICKS_PER_S
+        return sum(int(ticks) for stat in fields for ticks in stat[11:15]) / TICKS_PER_S
 
 
 class _Started:
@@ -318,7 +292,7 @@ class _Started:
         self._signal("TERM")
 
     def kill(self) -> None:
-        # Where the host is lost, the program died with the connection.
+        # If the host is lost, the program died with the connection.
         with contextlib.suppress(HostLostError):
             self._signal("KILL")
         self._client.kill()

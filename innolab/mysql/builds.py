@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, tools
 from innolab.hosts.base import Host
+from innolab.hosts.local import HERE
 
 OWN_ORIGIN = "a path given by the user"
 # What stands in a server's place where a study asks a device alone.
@@ -54,22 +54,7 @@ class Build:
             "version": self.version,
             "origin": self.origin,
             "sha256": self.sha256,
-            "debug": is_debug(self),
-        }
-
-
-@dataclass(frozen=True)
-class Tool(Build):
-    """A program that stands where a study has no server: what runs its loads."""
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a report says of it."""
-        return {
-            "id": self.id,
-            "version": self.version,
-            "origin": self.origin,
-            "sha256": self.sha256,
-            "debug": False,
+            "debug": self.id not in TOOLS and is_debug(self),
         }
 
 
@@ -110,11 +95,11 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
     return Build(**{**body, "mysqld": tuple(body["mysqld"])})
 
 
-def _tool(name: str) -> Tool:
+def _tool(name: str) -> Build:
     starter = Path(tools.path(name))
     says = _ask((str(starter),), {}, "--version").strip()
     digest = hashlib.sha256(starter.read_bytes()).hexdigest()
-    return Tool(name, says.removeprefix(f"{name}-"), (str(starter),), {}, None, "", name, digest)
+    return Build(name, says.removeprefix(f"{name}-"), (str(starter),), {}, None, "", name, digest)
 
 
 def _from_path(path: Path) -> Build:
@@ -239,15 +224,5 @@ def lacks(build: Build, variables: frozenset[str]) -> list[str]:
 
 
 def _ask(mysqld: tuple[str, ...], env: dict[str, str], *options: str) -> str:
-    try:
-        done = subprocess.run(
-            [*machine.unprivileged(), *mysqld, *options],
-            env={**os.environ, **env},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            cwd="/",
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise InnolabError(f"{mysqld[-1]} could not be asked for {options[-1]}: {error}") from None
+    done = HERE.run([*HERE.unprivileged(), *mysqld, *options], env=env, limit_s=60)
     return done.stdout + done.stderr

@@ -11,7 +11,7 @@ from innolab.base import files
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
 from innolab.hosts import machine
-from innolab.hosts.base import Host, Words
+from innolab.hosts.base import Command, Host
 from innolab.mysql import server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, Settings
@@ -169,13 +169,13 @@ class Clone(Copy):
         host.remove(folder)
         host.must(["mkdir", "-p", folder.parent], what=f"Making {folder.parent}")
         # cp shares the blocks where the file system can (reflink), else copies at disk speed.
-        copy: Words = ["cp", "--archive", "--reflink=auto", source, folder]
+        copy: Command = ["cp", "--archive", "--reflink=auto", source, folder]
         host.must(copy, what=f"Copying {dataset.folder.name}")
         if log is not None:
             host.fresh_folder(log)
             # Up to 8.0.29 files, a folder since.
             redo = ["(", "-name", "ib_logfile*", "-o", "-name", "#innodb_redo", ")"]
-            move: Words = [*redo, "-exec", "mv", "-t", log, "{}", "+"]
+            move: Command = [*redo, "-exec", "mv", "-t", log, "{}", "+"]
             host.must(["find", folder, "-maxdepth", "1", *move], what="Moving the redo log")
             host.evict(log)
         host.evict(folder)
@@ -188,7 +188,7 @@ class Clone(Copy):
         """
         # Up to 8.0.29 files, a folder since. A digest is all that has to be said of them.
         redo = ["(", "-name", "ib_logfile*", "-o", "-path", "*#innodb_redo/*", ")"]
-        read: Words = [
+        read: Command = [
             "find",
             self.log or self.data,
             *redo,
@@ -216,7 +216,7 @@ class Clone(Copy):
 
     def _prints(self, data: Path) -> dict[str, str]:
         """Return size and modification time of each table file of the schema `innolab`."""
-        asked: Words = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
+        asked: Command = ["find", data / "innolab", "-name", "*.ibd", "-printf", "%f %s %T@\\n"]
         listed = self.host.must(asked, what="Asking for the tables' sizes")
         return dict(sorted(line.split(" ", 1) for line in listed.splitlines()))
 

@@ -1,7 +1,6 @@
 """One running mysqld: its settings, start, readiness, values, stop and death."""
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -297,35 +296,22 @@ def initialize(build: Build, data: Path, base: Path, made_with: Settings | None 
         Where mysqld cannot; quotes its words.
     """
     data.mkdir(parents=True)
-    script = None
-    options = ["--initialize-insecure"]
+    script, options = None, ["--initialize-insecure"]
     if build.init == "system-tables":
         (data / "mysql").mkdir()
-        script = _system_tables_sql(build)
-        options = ["--bootstrap"]
+        script, options = _system_tables_sql(build), ["--bootstrap"]
     machine.give_to_server(data)
-    share = [f"--lc-messages-dir={build.share}"] if build.share else []
-    done = subprocess.run(
-        [
-            *machine.unprivileged(),
-            *build.mysqld,
-            f"--defaults-file={base}",
-            f"--datadir={data}",
-            *share,
-            *(f"--{name}={value}" for name, value in (made_with or {}).items()),
-            *options,
-        ],
-        env={**os.environ, **build.env},
-        input=script,
-        capture_output=True,
-        cwd="/",
-    )
-    if done.returncode:
-        words = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
-        raise ServerError(f"{build.id} could not initialize {data}: {' | '.join(words)}")
+    if build.share:
+        options.append(f"--lc-messages-dir={build.share}")
+    options += [f"--{name}={value}" for name, value in (made_with or {}).items()]
+    mysqld = [*build.mysqld, f"--defaults-file={base}", f"--datadir={data}", *options]
+    done = HERE.run([*HERE.unprivileged(), *mysqld], env=build.env, stdin=script)
+    if done.status:
+        complaint = " | ".join(done.stderr.strip().splitlines()[-3:])
+        raise ServerError(f"{build.id} could not initialize {data}: {complaint}")
 
 
-def _system_tables_sql(build: Build) -> bytes:
+def _system_tables_sql(build: Build) -> str:
     if build.share is None:
         raise ServerError(
             f"{build.id} is older than 5.7.6, which needs its share folder to make a data "
@@ -333,4 +319,4 @@ def _system_tables_sql(build: Build) -> bytes:
         )
     share = Path(build.share)
     names = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-    return b"use mysql;\n" + b"".join((share / name).read_bytes() for name in names)
+    return "use mysql;\n" + "".join((share / name).read_text() for name in names)

@@ -18,7 +18,6 @@ from typing import Any
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, observe, tools
-from innolab.hosts.base import Words
 from innolab.hosts.local import HERE
 from innolab.hosts.playbooks import PlaybookError, play
 from innolab.storage import fio, model_disk
@@ -143,8 +142,7 @@ class EmulatedDisk:
             Where something still holds it open, it cannot be mounted, or kept what nobody had
             synced: no power was cut then.
         """
-        asked: Words = ["findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", self.data]
-        node = HERE.must(asked, what="Asking for the emulated disk's device").strip()
+        [node] = observe.mount(HERE, self.data, "SOURCE")
         HERE.must(["umount", self.data], what="Unmounting the emulated disk")
         HERE.must(["mount", "-t", "xfs", node, self.data], what="Mounting the emulated disk")
         if self._unsynced.exists():

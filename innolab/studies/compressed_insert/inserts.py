@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from innolab.base.errors import InnolabError
 from innolab.bench import sysbench
 from innolab.bench.sysbench_output import SysbenchResult, parse
-from innolab.hosts.base import Words
+from innolab.hosts.base import Command
 from innolab.mysql.server import Server
 
 TABLE = "test"
@@ -157,7 +157,7 @@ def partitions(server: Server) -> list[dict[str, Any]]:
 
 
 def _file(server: Server, name: str) -> dict[str, int]:
-    asked: Words = ["stat", "--format=%s %b %B", server.data / f"{name}.ibd"]
+    asked: Command = ["stat", "--format=%s %b %B", server.data / f"{name}.ibd"]
     size, blocks, block = server.host.must(asked, what="Asking for a table's size").split()
     return {"file_bytes": int(size), "allocated_bytes": int(blocks) * int(block)}
 
