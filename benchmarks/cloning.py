@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmarks.common import build
 from innolab import studies
-from innolab.hosts import machine, pagecache, tools
+from innolab.hosts import machine, pagecache
 from innolab.hosts.local import HERE
 from innolab.mysql import datasets
-from innolab.mysql.my_cnf import base_settings_file
+from innolab.mysql.server import base_settings_file
 
 PAIRS = 9
 
@@ -37,8 +37,8 @@ def against_fio(place: Path) -> tuple[list[float], list[float]]:
 
 
 def _fio(place: Path, size: int) -> float:
-    words = [tools.path("fio"), "--name=write", f"--filename={place}/fio", "--rw=write", "--bs=1M",
-             f"--size={size}", "--end_fsync=1", "--output-format=json"]  # fmt: skip
+    words = [machine.tool("fio"), "--name=write", f"--filename={place}/fio", "--rw=write",
+             "--bs=1M", f"--size={size}", "--end_fsync=1", "--output-format=json"]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     (place / "fio").unlink()
     job = json.loads(done.stdout)["jobs"][0]

@@ -9,8 +9,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server
+from innolab.mysql.server import Server, base_settings_file
 
 MIB = 1024**2
 

@@ -23,8 +23,7 @@ from innolab.bench.sysbench import Workload
 from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import datasets
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server
+from innolab.mysql.server import Server, base_settings_file
 from innolab.storage import emulated
 from innolab.storage.profiles import Profile
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.common import fresh_server
 from innolab.bench import sysbench
-from innolab.bench.sysbench_output import parse
+from innolab.bench.sysbench import parse
 from innolab.mysql.server import Server
 from innolab.studies.compressed_insert import inserts
 from innolab.studies.compressed_insert.inserts import Load

@@ -27,8 +27,7 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server
+from innolab.mysql.server import Server, base_settings_file
 from innolab.sizing import advice, stretches
 from innolab.sizing.advice import SizingRequest
 from innolab.sizing.server_status import Visit

@@ -15,8 +15,7 @@ from innolab.hosts import machine
 from innolab.hosts.local import HERE
 from innolab.mysql import counters, datasets
 from innolab.mysql.counters import Counters
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server
+from innolab.mysql.server import Server, base_settings_file
 from innolab.record.series import Sampler
 
 PAIRS = 20

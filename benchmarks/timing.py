@@ -6,8 +6,8 @@ from pathlib import Path
 
 from benchmarks.common import fresh_server
 from innolab.base.errors import InnolabError
-from innolab.bench import sql
-from innolab.hosts import machine, tools
+from innolab.bench import passes
+from innolab.hosts import machine
 from innolab.mysql.server import Server
 from innolab.studies.multi_buffer_pool import table as scan
 
@@ -29,11 +29,11 @@ def against_the_client(place: Path) -> tuple[list[float], list[float]]:
 
 
 def _ours(server: Server) -> float:
-    return sql.timed(server, scan.SCAN).cost.seconds
+    return passes.run_timed(server, scan.SCAN).cost.seconds
 
 
 def _client(server: Server) -> float:
-    words = [tools.path("mariadb"), "--no-defaults", f"--socket={server.socket}", "--user=root",
+    words = [machine.tool("mariadb"), "--no-defaults", f"--socket={server.socket}", "--user=root",
              *_plugin_folder(), "--skip-ssl", "-vvv", "--execute", scan.SCAN]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True)
     if not (found := re.search(r"1 row in set \((?:(\d+) min )?([\d.]+) sec\)", done.stdout)):

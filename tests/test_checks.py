@@ -16,7 +16,7 @@ from conftest import (
 
 from innolab import studies
 from innolab.analysis import checks
-from innolab.bench.device_rates import device_rates
+from innolab.bench.usage import device_rates
 from innolab.studies.multi_buffer_pool.study import ROWS_PER_S_FLOOR
 from innolab.studies.study import Study
 

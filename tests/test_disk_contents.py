@@ -26,7 +26,7 @@ from test_storage import Error, contents, disks, geometry, host, plan, refusals
 from innolab.hosts import machine
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
+from innolab.mysql.server import base_settings_file
 
 MIB, GIB = 2**20, 2**30
 SMALL, LARGE = 32 * MIB, 64 * GIB

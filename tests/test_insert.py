@@ -21,8 +21,7 @@ from innolab.bench import sysbench
 from innolab.hosts import machine
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server, ServerError
+from innolab.mysql.server import Server, ServerError, base_settings_file
 from innolab.studies.compressed_insert import inserts
 from innolab.studies.compressed_insert.inserts import Load
 from innolab.studies.study import Arm

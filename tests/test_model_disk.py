@@ -15,12 +15,11 @@ import pytest
 
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
-from innolab.hosts import tools
+from innolab.hosts import machine
 from innolab.hosts.local import HERE
-from innolab.storage import emulated, fidelity, fio, model_disk, profiles, sites
+from innolab.storage import emulated, fio, model_disk, profiles, sites
 from innolab.storage.emulated import EmulatedDisk
-from innolab.storage.load import DeviceLoad, Outcome
-from innolab.storage.profiles import ServiceTimes
+from innolab.storage.profiles import DeviceLoad, Outcome, ServiceTimes
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +71,7 @@ def test_an_arm_is_an_m_g_1_queue(busy: float) -> None:
     times = _of("15k-timed")._replace(queue=1)
     # Alone, a service: mean and quantiles at regular places give its distribution.
     words = [f"{name}={value}" for name, value in times._asdict().items()]
-    program = [tools.path(model_disk.PROGRAM), "simulate", *words, "size_bytes=4e9"]
+    program = [machine.tool(model_disk.PROGRAM), "simulate", *words, "size_bytes=4e9"]
     said = subprocess.run(
         [*program, "span_bytes=4e9", "operations=200000"],
         capture_output=True,
@@ -198,9 +197,9 @@ def test_the_program_takes_the_fields_of_our_profiles(disk: EmulatedDisk) -> Non
 
 @pytest.mark.alone
 def test_fio_sees_the_device_of_the_profile(disk: EmulatedDisk) -> None:
-    rows = fidelity.compare(disk, profiles.profiles()["15k-timed"], 1.0)
+    rows = sites.compare(disk, profiles.profiles()["15k-timed"], 1.0)
     # A wait of 0.2 ms is as long as a busy host takes to wake: that is for the check to find.
-    assert not fidelity.faults([row for row in rows if row["load"] != "read_in_order"])
+    assert not profiles.timed_faults([row for row in rows if row["load"] != "read_in_order"])
     by = {row["load"]: row for row in rows}
     assert by["read_in_order"]["found_per_s"] > 5 * by["read_alone"]["found_per_s"]
     assert by["read_alone"]["found_p50_s"] == pytest.approx(
@@ -213,7 +212,7 @@ def test_reads_that_arrive_at_random_wait_as_theory_says(disk: EmulatedDisk) -> 
     service_s, busy = 0.004, 0.5
     profile = profiles.Profile(*[None] * 8, times=_channels(read_s=service_s))._replace(name="x")  # type: ignore[arg-type]
     with fio.filled_file(HERE, disk.data) as file, disk.limited(profile):
-        words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(64)}, 8, 0)
+        words = fio.argv(machine.tool("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(64)}, 8, 0)
         rate = [f"--rate_iops={round(busy / service_s)}", "--rate_process=poisson"]
         done = subprocess.run([*words, *rate], capture_output=True, text=True, check=True)
     mean_s = fio.outcome(fio.kept(done.stdout, {"x": DeviceLoad(64)})["x"]).mean_s
@@ -290,7 +289,9 @@ def test_a_program_that_ends_fails_what_waits_and_is_started_again(tmp_path: Pat
             pytest.raises(InnolabError, match=r"has ended|fio ended"),
             disk.limited(profile),
         ):
-            words = fio.argv(tools.path("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(16)}, 20, 0)
+            words = fio.argv(
+                machine.tool("fio"), file, fio.FILE_BYTES, {"x": DeviceLoad(16)}, 20, 0
+            )
             running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(0.5)
             os.kill(pid, 9)

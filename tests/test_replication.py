@@ -17,7 +17,7 @@ from innolab.hosts.local import HERE
 from innolab.hosts.network import VIRTUAL, Link, Network
 from innolab.mysql import builds, replication, server
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
+from innolab.mysql.server import base_settings_file
 from innolab.mysql.topology import Shape, Topology, star
 from innolab.studies.replication import aftermath, daemons, split_load, windows, witness
 from innolab.studies.replication.daemons import Proxy

@@ -11,8 +11,7 @@ import pytest
 from innolab.hosts import machine
 from innolab.mysql import builds, server
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server, ServerError
+from innolab.mysql.server import Server, ServerError, base_settings_file
 
 pytestmark = pytest.mark.integration
 

@@ -22,8 +22,7 @@ from innolab.hosts.local import HERE
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.datasets import Dataset
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server, ServerError
+from innolab.mysql.server import Server, ServerError, base_settings_file
 from innolab.sizing.server_status import Visit
 from innolab.sizing.target import Target
 

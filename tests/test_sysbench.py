@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 
 from innolab.analysis import cache_misses
 from innolab.base.errors import InnolabError
-from innolab.bench import sysbench, sysbench_output
+from innolab.bench import sysbench
 from innolab.bench.sysbench import Workload
-from innolab.hosts import tools
+from innolab.hosts import machine
 from innolab.hosts.local import HERE
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -26,7 +26,7 @@ def _captured(name: str) -> str:
 
 
 def test_a_run_is_read_whole() -> None:
-    found = sysbench_output.parse(_captured("oltp_read_write"))
+    found = sysbench.parse(_captured("oltp_read_write"))
     assert (found.transactions, found.queries) == (5788, 115_760)
     assert (found.errors, found.reconnects) == (0, 0)
     assert found.tps == pytest.approx(1925.84, rel=1e-3)
@@ -38,7 +38,7 @@ def test_a_run_is_read_whole() -> None:
 def test_our_percentile_is_the_one_that_sysbench_prints(name: str) -> None:
     text = _captured(name)
     printed = float(text.split("99th percentile:")[1].split()[0])
-    found = sysbench_output.parse(text).percentiles_ms
+    found = sysbench.parse(text).percentiles_ms
     assert found[99] == pytest.approx(printed, abs=0.01)
     assert found[50] < found[95] < found[99]
 
@@ -49,20 +49,20 @@ def test_both_spellings_of_errors_are_read() -> None:
     without = with_colon.replace("err/s:", "err/s").replace("reconn/s:", "reconn/s")
     assert "err/s:" in with_colon
     assert without != with_colon
-    assert sysbench_output.intervals(without) == sysbench_output.intervals(with_colon)
+    assert sysbench.intervals(without) == sysbench.intervals(with_colon)
     wrong = with_colon.replace("err/s: 0.00 reconn/s: 0.00", "err/s: 1.50 reconn/s: 0.25")
-    assert sysbench_output.intervals(wrong)[0].errors_per_s == 1.5
-    assert sysbench_output.intervals(wrong)[0].reconnects_per_s == 0.25
+    assert sysbench.intervals(wrong)[0].errors_per_s == 1.5
+    assert sysbench.intervals(wrong)[0].reconnects_per_s == 0.25
 
 
 @pytest.mark.parametrize("cut", ["transactions:", "ignored errors:", "total time:", " |"])
 def test_a_run_that_did_not_finish_is_no_result(cut: str) -> None:
     with pytest.raises(InnolabError, match="did not finish"):
-        sysbench_output.parse(_captured("oltp_read_only").replace(cut, ""))
+        sysbench.parse(_captured("oltp_read_only").replace(cut, ""))
 
 
 def test_the_reason_of_a_refusal_is_quoted_once() -> None:
-    said = sysbench_output.last_words(_captured("too-many-connections"))
+    said = sysbench.last_words(_captured("too-many-connections"))
     assert said.count("Too many connections") == 1
 
 
@@ -70,7 +70,7 @@ def test_the_reason_of_a_refusal_is_quoted_once() -> None:
 def test_the_distribution_is_always_explicit(
     distribution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("innolab.hosts.tools.path", lambda name: f"/x/{name}")
+    monkeypatch.setattr("innolab.hosts.machine.tool", lambda name: f"/x/{name}")
     server: Any = SimpleNamespace(socket="/s", folder=tmp_path, host=HERE)
     words = sysbench.argv(Workload("read_only", 10, 2, distribution, 7), server, "run")
     assert words[0] == "/x/sysbench"
@@ -92,7 +92,7 @@ def test_our_script_draws_from_zipfs_law(tmp_path: Path) -> None:
         "function thread_done() end\n"
         "function event() for i = 1, 1000 do print(sysbench.rand.default(1, 100000)) end end\n"
     )
-    words = [tools.path("sysbench"), str(script), "--rand-seed=1", "--events=300", "--time=0"]
+    words = [machine.tool("sysbench"), str(script), "--rand-seed=1", "--events=300", "--time=0"]
     said = subprocess.run(
         [*words, "run"], capture_output=True, text=True, cwd="/",
         env={**os.environ, "INNOLAB_OLTP": "oltp_read_only"},

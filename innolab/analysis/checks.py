@@ -10,7 +10,7 @@ from typing import Any
 from innolab.analysis import window_checks
 from innolab.analysis.evidence import Check, Evidence, Finding, graded
 from innolab.record import run
-from innolab.storage import fidelity, profiles, raid
+from innolab.storage import profiles, raid
 
 _STEAL = {"warn": 0.02, "invalid": 0.20}
 # Of one processor. On a machine of two, another load at 40 % of one moves throughput by as much as
@@ -127,7 +127,7 @@ def _device(evidence: Evidence) -> Finding:
 
 
 def _timed_device(device: Mapping[str, Any], tolerance: float) -> Finding:
-    if wrong := fidelity.faults(device["fidelity"], tolerance):
+    if wrong := profiles.timed_faults(device["fidelity"], tolerance):
         return "invalid", f"fio got {', '.join(wrong)} from {device['name']}"
     says = f"fio found {device['name']} within {tolerance:.0%} of its model"
     unjudged = [row["load"] for row in device["fidelity"] if not row["judged"]]

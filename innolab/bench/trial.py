@@ -19,8 +19,7 @@ from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.mysql.counters import Counters
 from innolab.mysql.datasets import Clone, Copy
-from innolab.mysql.my_cnf import base_settings
-from innolab.mysql.server import Server, Settings
+from innolab.mysql.server import Server, Settings, base_settings
 from innolab.mysql.topology import Shape, Topology
 from innolab.record import series
 from innolab.record.journal import Journal

@@ -9,10 +9,9 @@ from innolab.analysis import steady_state, window_checks
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.analysis.checks import LOAD_CHECKS
 from innolab.bench import sysbench
-from innolab.bench.device_rates import Sample, device_rates
-from innolab.bench.sysbench import Workload
-from innolab.bench.sysbench_output import PERCENTILES, percentile
+from innolab.bench.sysbench import PERCENTILES, Workload, percentile
 from innolab.bench.trial import Bench
+from innolab.bench.usage import Sample, device_rates
 from innolab.mysql.counters import Counters
 from innolab.mysql.server import Server
 from innolab.record.run import Level

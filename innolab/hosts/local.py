@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from innolab.base import children
-from innolab.hosts import machine, pagecache, tools
+from innolab.hosts import machine, pagecache
 from innolab.hosts.base import Command, Done, Host, Input, Process, completed
 
 
@@ -80,7 +80,7 @@ class Here(Host):
 
     def tool(self, name: str) -> str:
         """Return the command that the set-up left in the cache."""
-        return tools.path(name)
+        return machine.tool(name)
 
     def module(self, name: str) -> list[str]:
         """Return the words of the interpreter that we run on."""

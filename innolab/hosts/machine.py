@@ -159,6 +159,29 @@ def free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(there(folder)).free
 
 
+def has_tool(name: str) -> bool:
+    """Return whether the set-up has installed a program."""
+    return (cache_folder() / "tools" / "bin" / name).exists()
+
+
+def tool(name: str) -> str:
+    """Return the command of a program that the set-up installed.
+
+    Raises
+    ------
+    InputError
+        If it has not.
+    """
+    starter = cache_folder() / "tools" / "bin" / name
+    if has_tool(name):
+        return str(starter)
+    reason = starter.with_name(name + ".unavailable")
+    why = f" The last set-up could not install it: {reason.read_text()}" if reason.exists() else ""
+    raise InputError(
+        f"There is no {name} in {starter.parent}.{why} Install it with: {places.set_up()}"
+    )
+
+
 def main() -> int:
     """Hold the right to measure on this host until killed, as on each host of a topology."""
     try:

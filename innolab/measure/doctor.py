@@ -10,9 +10,9 @@ from innolab.base import extras, places
 from innolab.base.errors import InputError
 from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
-from innolab.hosts import machine, network, observe, tools
+from innolab.hosts import machine, network, observe
 from innolab.hosts.local import HERE
-from innolab.mysql.my_cnf import base_settings_file
+from innolab.mysql.server import base_settings_file
 from innolab.storage import emulated, model_disk
 
 _ROOM_BYTES = 10 * 1024**3
@@ -69,7 +69,7 @@ def _builds() -> Iterator[HostFinding]:
 def _tools() -> Iterator[HostFinding]:
     for name in sorted({tool for study in studies.names() for tool in studies.find(study).tools}):
         try:
-            yield HostFinding("ok", name, tools.path(name))
+            yield HostFinding("ok", name, machine.tool(name))
         except InputError as error:
             yield HostFinding("note", name, f"{error}; some studies need it")
     if why := emulated.why_impossible():

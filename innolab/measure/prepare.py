@@ -8,13 +8,12 @@ from innolab.analysis.claims import Claim
 from innolab.base import places
 from innolab.base.errors import InputError
 from innolab.base.units import bytes_text
-from innolab.hosts import bundle, machine, observe, tools
+from innolab.hosts import bundle, machine, observe
 from innolab.hosts.local import HERE
 from innolab.measure import nodes
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build, Unavailable
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import require_short_path
+from innolab.mysql.server import base_settings_file, require_short_path
 from innolab.record.run import Factors
 from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
@@ -48,7 +47,7 @@ def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
     if not base_settings_file(cache).exists():
         raise InputError(f"There is no {base_settings_file(cache)} yet. Run: {places.set_up()}")
     for name in study.tools:
-        tools.path(name)
+        machine.tool(name)
     missing_devices: dict[str, str] = {}
     if claim is None:
         asked, missing_devices = _with_usable_devices(asked)

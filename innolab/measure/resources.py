@@ -21,8 +21,7 @@ from innolab.mysql import builds, datasets
 from innolab.record.plan import Plan
 from innolab.record.run import Run, trial_key
 from innolab.storage import emulated
-from innolab.storage.load import PAGE_READS
-from innolab.storage.profiles import HOST, Calibration
+from innolab.storage.profiles import HOST, PAGE_READS, Calibration
 from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.needs import needs
 from innolab.studies.study import Study

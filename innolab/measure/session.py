@@ -24,7 +24,7 @@ from innolab.measure import nodes, sweeper
 from innolab.measure.prepare import arrays_of
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
-from innolab.mysql.my_cnf import base_settings_file
+from innolab.mysql.server import base_settings_file
 from innolab.record import journal, series_store
 from innolab.record.journal import Journal
 from innolab.record.plan import Progress

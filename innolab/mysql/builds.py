@@ -11,7 +11,7 @@ from typing import Any
 
 from innolab.base import places
 from innolab.base.errors import InnolabError, InputError
-from innolab.hosts import machine, tools
+from innolab.hosts import machine
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
 
@@ -96,7 +96,7 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
 
 
 def _tool(name: str) -> Build:
-    starter = Path(tools.path(name))
+    starter = Path(machine.tool(name))
     says = _ask((str(starter),), {}, "--version").strip()
     digest = hashlib.sha256(starter.read_bytes()).hexdigest()
     return Build(name, says.removeprefix(f"{name}-"), (str(starter),), {}, None, "", name, digest)

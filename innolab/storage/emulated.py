@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from innolab.base.errors import InnolabError
-from innolab.hosts import machine, observe, tools
+from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.hosts.playbooks import PlaybookError, play
 from innolab.storage import fio, model_disk
-from innolab.storage.load import DeviceLoad
 from innolab.storage.model_disk import DiskModel
-from innolab.storage.profiles import Profile
+from innolab.storage.profiles import DeviceLoad, Profile
 
 _RECORD = "disk.json"
 # Of the available memory: the rest is for the server, its pool and the page cache.
@@ -210,14 +209,14 @@ def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> Emulate
     InnolabError
         Where this host cannot; quotes the playbook's reason.
     """
-    served = {"model": tools.path(model_disk.PROGRAM)} if timed else {}
+    served = {"model": machine.tool(model_disk.PROGRAM)} if timed else {}
     _play(
         {
             "state": "present",
             "folder": str(folder),
             "size_bytes": size_bytes,
             "backing": backing(size_bytes),
-            "mkfs": tools.path("mkfs.xfs"),
+            "mkfs": machine.tool("mkfs.xfs"),
             "user": machine.server_user(),
             "cgroup": _GROUPS[timed],
             **served,

@@ -9,8 +9,14 @@ from typing import Any
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
-from innolab.storage.load import DEPTH, PAGE_READS, DeviceLoad, Outcome, calibrating
-from innolab.storage.profiles import Calibration
+from innolab.storage.profiles import (
+    DEPTH,
+    PAGE_READS,
+    Calibration,
+    DeviceLoad,
+    Outcome,
+    calibrating,
+)
 
 FILE_BYTES = 64 * 1024**2
 # A limit lets a first burst through; it would flatter a short run.

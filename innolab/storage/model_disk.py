@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from innolab.base.errors import InnolabError
-from innolab.hosts import tools
-from innolab.storage.load import DeviceLoad, Outcome
-from innolab.storage.profiles import ServiceTimes
+from innolab.hosts import machine
+from innolab.storage.profiles import DeviceLoad, Outcome, ServiceTimes
 
 PROGRAM = "model_disk"
 # About what the fastest of its devices take: after a longer wait a processor needs longer to wake,
@@ -22,7 +21,7 @@ def why_impossible() -> str | None:
     if not Path("/dev/fuse").exists():
         return "this kernel has no FUSE (/dev/fuse is missing)"
     try:
-        tools.path(PROGRAM)
+        machine.tool(PROGRAM)
     except InnolabError as error:
         return str(error)
     return None
@@ -54,7 +53,9 @@ def simulated(
     asked |= {"size_bytes": size_bytes, "span_bytes": span_bytes, "operations": operations,
               "rate_per_s": rate_per_s}  # fmt: skip
     words = [*_words(times), *(f"{name}={float(value):.12g}" for name, value in asked.items())]
-    done = subprocess.run([tools.path(PROGRAM), "simulate", *words], capture_output=True, text=True)
+    done = subprocess.run(
+        [machine.tool(PROGRAM), "simulate", *words], capture_output=True, text=True
+    )
     if done.returncode:
         raise InnolabError(f"The model gave no result: {done.stderr.strip()[:300]}")
     said = dict(line.split("=") for line in done.stdout.split())

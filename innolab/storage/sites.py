@@ -13,11 +13,21 @@ from innolab.base.clock import Clock
 from innolab.hosts import machine
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
-from innolab.storage import emulated, fidelity, fio
+from innolab.storage import emulated, fio, model_disk
 from innolab.storage.arrays import DATA, LOG, Arrays
 from innolab.storage.emulated import EmulatedDisk
-from innolab.storage.load import DEPTH
-from innolab.storage.profiles import HOST, Calibration, profiles
+from innolab.storage.profiles import (
+    DEPTH,
+    HOST,
+    TIMED,
+    Calibration,
+    DeviceLoad,
+    Outcome,
+    Profile,
+    ServiceTimes,
+    calibrating,
+    profiles,
+)
 
 _DEPTH_OF_DISK = 8
 # Of the disk of limits, and of that of service times.
@@ -173,7 +183,7 @@ class Sites:
             return self._calibrated(site)
         self._say(f"calibrating {device}")
         with self._clock.stage("calibration"):
-            rows = fidelity.compare(made, profile, self._calibration_s)
+            rows = compare(made, profile, self._calibration_s)
         speeds = {row["load"]: row["found_per_s"] for row in rows}
         found = Calibration(*(speeds[name[: -len("_per_s")]] for name in Calibration._fields))
         return replace(site, calibration=found, fidelity=rows)
@@ -220,3 +230,68 @@ def _depth(site: Site) -> int:
     of the disks' speed is used where services are random, which for 32 on 8 is four fifths.
     """
     return DEPTH if site.array is None else _DEPTH_OF_DISK * site.array["disks"]
+
+
+# Enough that the places which fio draws move the mean of an arm's times by less than 2 %; a load
+# that is so slow that this takes long has the longest time.
+_OPERATIONS, _LONGEST_S = 400, 6.0
+# What takes little more than the way to the program and back cannot be told from it.
+_PATHS = 4
+
+
+def compare(disk: EmulatedDisk, profile: Profile, least_s: float) -> list[dict[str, Any]]:
+    """Return a row a load: what fio got, what the model gives, and whether that is judged.
+
+    Each load begins with a device that has nothing to do: what an earlier one left in its cache
+    would be the next one's.
+
+    Parameters
+    ----------
+    least_s : how long each load takes at least
+
+    Raises
+    ------
+    InnolabError
+        Where fio or the program fails.
+    """
+    assert profile.times is not None
+    rows = []
+    with fio.filled_file(HERE, disk.data) as file:
+        for name, load in {**calibrating(DEPTH), **TIMED}.items():
+            expected = _simulated(disk, profile.times, load, 20_000)
+            long_enough_s = min(_OPERATIONS / expected.per_s, _LONGEST_S)
+            with disk.limited(profile):
+                lasting_s = max(least_s, long_enough_s)
+                [found] = fio.measure(HERE, file, disk.cgroup, {name: load}, lasting_s).values()
+            # As many as fio did: a cache that is not full yet takes all of them.
+            expected = _simulated(disk, profile.times, load, found.operations)
+            slow_enough = expected.mean_s >= _PATHS * disk.path_s
+            is_judged = slow_enough and not (load.synced or _fills_a_cache(profile.times, load))
+            rows.append(_row(name, found, expected, is_judged))
+    return rows
+
+
+def _fills_a_cache(times: ServiceTimes, load: DeviceLoad) -> bool:
+    """Return whether a load lasts about as long as its cache takes to be full.
+
+    A file system that flushes meanwhile, at a moment of its own, makes it wait for all of that.
+    """
+    return bool(times.cache_bytes) and not times.cache_kept and load.read_share == 0
+
+
+def _simulated(
+    disk: EmulatedDisk, times: ServiceTimes, load: DeviceLoad, operations: int
+) -> Outcome:
+    size_bytes = int(disk.facts["size_bytes"])
+    return model_disk.simulated(
+        times, load, size_bytes=size_bytes, span_bytes=fio.FILE_BYTES, operations=operations
+    )
+
+
+def _row(name: str, found: Outcome, expected: Outcome, is_judged: bool) -> dict[str, Any]:
+    values = {
+        f"{who}_{what}": float(f"{getattr(outcome, what):.4g}")
+        for who, outcome in {"found": found, "modelled": expected}.items()
+        for what in ("per_s", "p50_s", "p99_s")
+    }
+    return {"load": name, "judged": is_judged, **values}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from innolab.base.errors import InnolabError
-from innolab.bench import sysbench_output
+from innolab.bench import sysbench
 from innolab.tables import hammerdb_output
 
 # As sysbench and HammerDB themselves name them.
@@ -29,7 +29,7 @@ def metrics(text: str) -> dict[str, tuple[float, str]]:
     if "HammerDB" in text or "TEST RESULT" in text:
         found = {name: float(n) for name, n in hammerdb_output.parse(text)._asdict().items()}
     elif "SQL statistics" in text or "sysbench" in text:
-        found = sysbench_output.rates(text)
+        found = sysbench.rates(text)
     else:
         raise InnolabError("it is no output of sysbench or HammerDB that is known here")
     return {name: (value, _UNITS[name]) for name, value in found.items()}

@@ -11,8 +11,7 @@ from test_workstation import NEW, new_folder, setup
 
 from innolab.hosts import machine
 from innolab.mysql import builds
-from innolab.mysql.my_cnf import base_settings_file
-from innolab.mysql.server import Server, initialize
+from innolab.mysql.server import Server, base_settings_file, initialize
 
 pytestmark = [pytest.mark.integration, pytest.mark.thorough]
 

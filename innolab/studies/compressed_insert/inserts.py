@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from innolab.base.errors import InnolabError
 from innolab.bench import sysbench
-from innolab.bench.sysbench_output import SysbenchResult, parse
+from innolab.bench.sysbench import SysbenchResult, parse
 from innolab.hosts.base import Command
 from innolab.mysql.server import Server
 

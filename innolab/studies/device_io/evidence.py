@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.record.run import Observation
 from innolab.storage import fio
-from innolab.storage.load import DeviceLoad
+from innolab.storage.profiles import DeviceLoad
 from innolab.studies.device_io import bursts
 from innolab.studies.device_io.parameters import BURST_S, PATTERNS
 from innolab.studies.parameters import ByEffort

@@ -4,8 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
 
-from innolab.storage.load import DeviceLoad
-from innolab.storage.profiles import HOST
+from innolab.storage.profiles import HOST, DeviceLoad
 from innolab.studies.parameters import Builds, ByEffort, ByScale, Devices, Parameters, repeats
 
 MIB = 1024**2

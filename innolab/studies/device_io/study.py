@@ -10,7 +10,7 @@ from innolab.mysql import datasets
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage import fio
-from innolab.storage.load import DeviceLoad
+from innolab.storage.profiles import DeviceLoad
 from innolab.studies.device_io import bursts, evidence
 from innolab.studies.device_io.parameters import (
     ALL_DEPTHS,

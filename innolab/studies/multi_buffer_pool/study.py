@@ -8,7 +8,7 @@ from innolab.analysis.doubts import kernel_share
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.bench import passes
-from innolab.bench.sql import Cost
+from innolab.bench.passes import Cost
 from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
 from innolab.record.plan import Blocks

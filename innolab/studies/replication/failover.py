@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from innolab.base.waiting import await_that
-from innolab.hosts import tools
+from innolab.hosts import machine
 from innolab.hosts.base import Process
 from innolab.hosts.network import VIRTUAL, Node
 from innolab.mysql import replication
@@ -30,7 +30,7 @@ def why_no_mha(build: Build) -> str | None:
     if not replication.knows_old_words(build):
         return f"MHA 0.58 asks by SHOW SLAVE STATUS, which {build.id} does not know any more"
     # Not every Debian has it, and the rest of a study goes without.
-    return None if tools.is_there(daemons.MHA) else "MHA is not installed on this host"
+    return None if machine.has_tool(daemons.MHA) else "MHA is not installed on this host"
 
 
 class Left(NamedTuple):
