@@ -16,13 +16,13 @@ from innolab.base.clock import Clock
 from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
-from innolab.measure import opening
+from innolab.measure import opening, workflow
 from innolab.measure.measure import measure
 from innolab.measure.opening import Opened
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
 from innolab.record import replay, runlog
-from innolab.record.plan import PLAN_FILE, Plan
+from innolab.record.plan import PLAN_FILE, Plan, Silent
 from innolab.record.replay import Replay
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
@@ -38,7 +38,6 @@ from innolab.report.host_agreement import agreement
 from innolab.report.prose import Prose, in_markdown
 from innolab.report.prose import lines as lines
 from innolab.report.prose import prose as prose
-from innolab.report.provisional import Provisional
 from innolab.report.render import VERDICTS_FILE
 from innolab.studies import judging, notebook_parameters, rules, schedule
 from innolab.studies.experiment import Experiment
@@ -111,34 +110,29 @@ class Book:
         InputError
             Where nothing is recorded that could be shown, or this host cannot measure.
         """
+        if self.opened and not opening.is_anew(anew):
+            self.experiment, self.folder = self.opened.experiment, self.opened.folder
+            self.recorded = opening.replayed(self.opened)
+        elif self.replay:
+            self.recorded = measure(
+                self.experiment, self.folder, Silent(), Clock(), replay=self.replay
+            )
+        else:
+            self._measure()
+        return self.observations(*self.study.main)
+
+    def _measure(self) -> None:
         if self.opened:
-            if not opening.is_anew(anew):
-                self.experiment, self.folder = self.opened.experiment, self.opened.folder
-                self.recorded = opening.replayed(self.opened)
-                return self.observations(*self.study.main)
             extras.require("measure")
             self.experiment = prepare(self.opened.asked)
             self.folder = folders.begin(self.plan)
-        # Reading needs no right to measure: another process may hold it for hours.
-        alone = contextlib.nullcontext() if self._is_recorded() else machine.measuring_alone()
-        with alone, Shown() as progress:
-            page = Provisional(self.study, self.folder, progress)
-            self.recorded = measure(
-                self.experiment,
-                self.folder,
-                progress,
-                Clock(),
-                page.after_trial,
-                replay=self.replay,
-            )
-        return self.observations(*self.study.main)
-
-    def _is_recorded(self) -> bool:
-        if self.replay:
-            return True
         runs = self.study.read(self.folder)
         due = {trial.key for trial in schedule.due(self.experiment, runs)}
-        return due <= {run.key for run in runs.runs}
+        # Reading needs no right to measure: another process may hold it for hours.
+        is_recorded = due <= {run.key for run in runs.runs}
+        alone = contextlib.nullcontext() if is_recorded else machine.measuring_alone()
+        with alone, Shown() as progress:
+            self.recorded = workflow.measured(self.experiment, self.folder, progress, Clock())
 
     def observations(self, *within: str) -> pd.DataFrame:
         """Return the valid observations that have exactly these within-factors, a row each.

@@ -222,10 +222,10 @@ def test_a_fleet_measures_as_many_blocks_at_a_time_as_it_has_hosts(
     study: Study, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Fleet(cluster, Lines(), can=made_hosts.able) as fleet:
-        assert fleet.hosts.prepare(study.name, {}).wave == 4
+        assert fleet.hosts.prepare(Experiment.fresh(study, {})).plan.wave == 4
         monkeypatch.setattr(admission, "_CLOCKS_APART_S", -1.0)
         with pytest.raises(InputError, match=r"clock of the host at .* Nothing was written\."):
-            fleet.hosts.prepare(study.name, {})
+            fleet.hosts.prepare(Experiment.fresh(study, {}))
 
 
 @pytest.mark.alone
@@ -275,7 +275,7 @@ def test_a_fleet_whose_hosts_left_is_refused(study: Study) -> None:
         made.scale(0)
         _until(lambda: not fleet.hosts.workers())
         with pytest.raises(InputError, match="no worker with the resource 'host'"):
-            fleet.hosts.prepare(study.name, {})
+            fleet.hosts.prepare(Experiment.fresh(study, {}))
 
 
 @pytest.mark.parametrize(("can", "hosts"), [(made_hosts.able, 2), (made_hosts.able_if_first, 1)])
@@ -285,7 +285,8 @@ def test_a_host_that_joins_late_must_be_like_the_others(study: Study, can: Can, 
         _hosts(1) as made,
         Fleet(made.scheduler_address, lines, made_hosts.quick, can) as fleet,
     ):
-        chosen = replace(fleet.hosts.prepare(study.name, {}), blocks=Blocks(3, 12))
+        chosen = fleet.hosts.prepare(Experiment.fresh(study, {}))
+        chosen = replace(chosen.plan, blocks=Blocks(3, 12))
         made.scale(2)
         _until(lambda: len(fleet.hosts.workers()) == 2)
         assert len(fleet.hosts.admitted()) == hosts

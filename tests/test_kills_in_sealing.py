@@ -22,11 +22,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from innolab.base.clock import Clock
-from innolab.cli import measuring
+from innolab.measure import workflow
 from innolab.record.plan import Silent
 from innolab.studies.experiment import Experiment
+from innolab.verify import verify
 folder = Path(sys.argv[1])
-print(measuring.make_report(Experiment.read(folder), folder, Silent(), Clock()))
+print(workflow.make_report(Experiment.read(folder), folder, Silent(), Clock(), verify.require))
 """
 
 

@@ -216,7 +216,7 @@ def test_measuring_begins_a_report_of_the_notebooks_parameters(
         measured.append(folder)
         return study.read(folder)
 
-    monkeypatch.setattr(notebook, "measure", measure)
+    monkeypatch.setattr(notebook.workflow, "measured", measure)
     book = notebook.open_study(_NAME, {"scale": "smoke"})
     if asked == "cell":
         book.measure(anew=True)

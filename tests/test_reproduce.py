@@ -595,22 +595,15 @@ def test_no_report_and_a_host_that_cannot_are_refused(
 _MEASURE = """
 from innolab import studies
 from innolab.base.clock import Clock
-from innolab.hosts import machine
-from innolab.report import folders, manifest, render, sealing
-from innolab.measure.measure import measure
+from innolab.measure import workflow
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
 from innolab.studies.experiment import Experiment
 
-study, clock = studies.find("scan-or-range"), Clock()
-ready = prepare(Experiment.fresh(study, {"scale": "smoke", "builds": ["mysql-9.7"]}))
-with machine.measuring_alone(), Shown() as progress:
-    folder = folders.begin(ready.plan)
-    runs = measure(ready, folder, progress, clock)
-with sealing.apart(folders.version_of(folder), folder) as made:
-    render.render(study, made)
-    manifest.write(study, made, runs.runs, clock.account())
-    sealing.finish(made, folder, lambda _: None)
+given = {"scale": "smoke", "builds": ["mysql-9.7"]}
+ready = prepare(Experiment.fresh(studies.find("scan-or-range"), given))
+with Shown() as progress, workflow.begun(ready, progress) as (_, folder):
+    workflow.make_report(ready, folder, progress, Clock(), lambda _: None)
 """
 
 

@@ -2,16 +2,13 @@
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from innolab.base.errors import InnolabError, InputError
+from innolab.base.errors import InputError
 from innolab.cli.arguments import parameters_of
 from innolab.cli.options import Effort, Named, Scale, StudyName
 
@@ -58,146 +55,49 @@ def run(
     from innolab import studies
     from innolab.base import extras
     from innolab.base.clock import Clock
+    from innolab.measure import workflow
+    from innolab.measure.prepare import prepare
     from innolab.measure.progress import Shown
     from innolab.studies.experiment import Experiment
+    from innolab.verify import verify
 
     extras.require("measure")
     clock = Clock()
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     asked = Experiment.fresh(found, parameters_of(found, scale, parameter, effort))
-    if found.nodes(asked.parameters) is not None and (scheduler is not None or hosts is not None):
+    with Shown() as progress, _fleet(asked, hosts, scheduler, progress) as fleet:
+        ready = fleet.hosts.prepare(asked) if fleet else prepare(asked)
+        with workflow.begun(ready, progress, version) as (experiment, folder):
+            page = workflow.make_report(
+                experiment, folder, progress, clock, verify.require, fleet, keep_failed=keep_failed
+            )
+    print(page)
+
+
+@contextlib.contextmanager
+def _fleet(
+    asked: Any, hosts: str | None, scheduler: str | None, progress: Any
+) -> Iterator[Any | None]:
+    """Give the fleet that is asked for, None for this host."""
+    if hosts is None and scheduler is None:
+        yield None
+        return
+    if asked.study.nodes(asked.parameters) is not None:
         raise InputError(
             "-p nodes spreads the servers of one trial over hosts, --hosts and --scheduler whole "
             "blocks: give one of them. Nothing was written."
         )
-    with Shown() as progress:
-        if hosts is not None:
-            page = _on_hosts(asked, version, progress, clock, hosts)
-        elif scheduler is not None:
-            page = _on_a_fleet(asked, version, progress, clock, scheduler)
-        else:
-            page = _on_this_host(asked, version, progress, clock, keep_failed)
-    print(page)
-
-
-def _on_this_host(
-    asked: Any, version: str | None, progress: Any, clock: Any, keep_failed: bool
-) -> Path:
-    from innolab.hosts import machine
-    from innolab.measure.prepare import prepare
-    from innolab.report import folders
-
-    ready = prepare(asked)
-    # Held until the report is sealed: a second run of the same plan would work in its folder.
-    with machine.measuring_alone():
-        folder = folders.begin(ready.plan, version)
-        return make_report(ready, folder, progress, clock, keep_failed=keep_failed)
-
-
-def _on_hosts(asked: Any, version: str | None, progress: Any, clock: Any, hosts: str) -> Path:
-    from innolab.fleet.cluster import Cluster
-    from innolab.hosts.inventory import named_hosts
-    from innolab.mysql.builds import TOOLS
-
-    if asked.study.arrays(asked.parameters):
-        raise InputError(
-            f"{asked.name} makes arrays of a host's disks, one host at a time: name it by -p "
-            "inventory=INVENTORY -p host=HOST. Nothing was written."
-        )
-    builds = [name for name in asked.parameters.builds if name not in TOOLS]
-    with Cluster(named_hosts(hosts), builds, progress) as made:
-        return _on_a_fleet(asked, version, progress, clock, made.address, made.security)
-
-
-def _on_a_fleet(
-    asked: Any,
-    version: str | None,
-    progress: Any,
-    clock: Any,
-    address: str,
-    security: Any = None,
-) -> Path:
     from innolab.fleet.fleet import Fleet
-    from innolab.report import folders
-    from innolab.studies.experiment import Experiment
 
-    with Fleet(address, progress, security=security) as fleet:
-        chosen = fleet.hosts.prepare(asked.name, asked.plan.parameters)
-        ready = Experiment.from_plan(_as_begun(asked.name, chosen), asked.study)
-        folder = folders.begin(ready.plan, version)
-        with _in_folder_alone(folder):
-            return make_report(ready, folder, progress, clock, fleet)
+    with contextlib.ExitStack() as stack:
+        security = None
+        if hosts is not None:
+            from innolab.fleet import cluster
 
-
-def _as_begun(study: str, chosen: Any) -> Any:
-    """Return a fleet's plan as it was begun, where it was: by now there may be more hosts."""
-    from innolab.record.plan import Plan
-    from innolab.report import folders
-
-    begun = [Plan.read(folder) for folder in reversed(folders.unfinished(study))]
-    same = (plan for plan in begun if plan.wave and replace(plan, wave=chosen.wave) == chosen)
-    return next(same, chosen)
-
-
-@contextlib.contextmanager
-def _in_folder_alone(folder: Path) -> Iterator[None]:
-    """Hold a report's folder: this host may be one of the fleet, whose right to measure it needs.
-
-    Raises
-    ------
-    InputError
-        Where another process works there.
-    """
-    import fcntl
-
-    from innolab.record.plan import PLAN_FILE
-
-    with (folder / PLAN_FILE).open() as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"Another innolab measures {folder.name} already. Wait for it to end, then start "
-                "this one again."
-            ) from None
-        yield
-
-
-def make_report(
-    experiment: Any,
-    folder: Path,
-    progress: Any,
-    clock: Any,
-    fleet: Any = None,
-    *,
-    keep_failed: bool = False,
-) -> Path:
-    """Measure what is missing in a report's folder, seal it, and return its page."""
-    from innolab.measure.measure import measure
-    from innolab.record import runlog
-    from innolab.record.runlog import RunLog
-    from innolab.report import folders, manifest, render, sealing
-    from innolab.report.provisional import Provisional
-    from innolab.verify import verify
-
-    study = experiment.study
-    if recorded := len(RunLog(folder / runlog.FILE, study.upgrade).load()[0]):
-        print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
-    shown = Provisional(study, folder, progress)
-    runs = measure(
-        experiment, folder, progress, clock, shown.after_trial, fleet, keep_failed=keep_failed
-    )
-    if all(one.status == "failed" for one in runs.runs):
-        raise InnolabError(
-            f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
-            f"kept in {folder}. Move it away to measure again."
-        )
-    with sealing.apart(folders.version_of(folder), folder) as made:
-        with clock.stage("rendering"):
-            render.render(study, made)
-        manifest.write(study, made, runs.runs, clock.account())
-        return sealing.finish(made, folder, verify.require) / render.PAGE_FILE
+            made = stack.enter_context(cluster.of_inventory(asked, hosts, progress))
+            scheduler, security = made.address, made.security
+        yield stack.enter_context(Fleet(str(scheduler), progress, security=security))
 
 
 def _set_up_s() -> float:

@@ -110,27 +110,15 @@ def _measured(
     from innolab.base import extras
     from innolab.base.clock import Clock
     from innolab.base.provenance import own_facts
-    from innolab.hosts import machine
-    from innolab.measure import reproduction, reproduction_answer
-    from innolab.measure.measure import measure
+    from innolab.measure import reproduction, reproduction_answer, workflow
     from innolab.measure.progress import Shown
-    from innolab.record import runlog
-    from innolab.record.runlog import RunLog
     from innolab.verify import reproductions
 
     extras.require("measure")
-    clock = Clock()
-    with machine.measuring_alone():
-        folder = reproductions.begin(ready.plan)
-        if recorded := len(RunLog(folder / runlog.FILE, ready.study.upgrade).load()[0]):
-            print(f"Resuming {folder.name} ({recorded} runs recorded).", file=sys.stderr)
-        with Shown() as progress:
-            runs = measure(ready, folder, progress, clock)
-        if all(run.status == "failed" for run in runs.runs):
-            raise InnolabError(
-                f"All {len(runs.runs)} runs failed; the first says: {runs.runs[0].error} They are "
-                f"kept in {folder}. Move it away to measure again."
-            )
+    clock, place = Clock(), reproductions.place(ready.name, claim.id)
+    with Shown() as progress, workflow.begun(ready, progress, place=place) as (_, folder):
+        runs = workflow.measured(ready, folder, progress, clock, has_page=False)
+        workflow.require_complete(runs, folder)
         here = reproduction.verdicts(ready, claim, runs)
         body |= {
             "servers": reproduction_answer.servers(asked, here),

@@ -7,7 +7,8 @@ from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.measure.block import Ability, differing, differing_here
-from innolab.record.plan import Plan, Progress
+from innolab.record.plan import Progress
+from innolab.studies.experiment import Experiment
 
 # The resource that each worker declares once, so that no host ever runs two trials at a time.
 RESOURCE = "host"
@@ -76,8 +77,8 @@ class FleetHosts:
                 f"{RESOURCE}=1. Nothing was written."
             )
 
-    def prepare(self, study: str, given: dict[str, Any]) -> Plan:
-        """Return the plan that every host of the fleet can run, a wave of as many blocks as hosts.
+    def prepare(self, asked: Experiment) -> Experiment:
+        """Return what every host of the fleet can run, a wave of as many blocks as hosts.
 
         Raises
         ------
@@ -87,12 +88,14 @@ class FleetHosts:
         """
         workers = self.workers()
         self.require_some(workers)
-        self._study, self._first, self._members = (study, given), None, {}
+        self._study = asked.name, asked.plan.parameters
+        self._first, self._members = None, {}
         self._left_out.clear()
         if refused := self._admit(workers):
             raise InputError(f"{next(iter(refused.values()))} Nothing was written.")
         assert self._first is not None
-        return replace(self._first[1].plan, wave=len(workers))
+        plan = replace(self._first[1].plan, wave=len(workers))
+        return Experiment.from_plan(plan, asked.study)
 
     def admitted(self) -> list[str]:
         """Return the workers that measure; those that joined late must be like the first.

@@ -12,14 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from innolab.base.errors import InnolabError
+from innolab.base.errors import InnolabError, InputError
 from innolab.base.ports import free_ports
 from innolab.hosts.bundle import Bundle
 from innolab.hosts.installed import Worker
-from innolab.hosts.inventory import Named
+from innolab.hosts.inventory import Named, named_hosts
 from innolab.hosts.ssh import Remote
 from innolab.measure.installing import equip
+from innolab.mysql.builds import TOOLS
 from innolab.record.plan import Progress
+from innolab.studies.experiment import Experiment
 
 # A slow host takes this long to import what measures.
 _JOIN_S = 180.0
@@ -113,6 +115,23 @@ class Cluster:
                     "Nothing was measured."
                 )
             time.sleep(_LOOK_S)
+
+
+def of_inventory(asked: Experiment, inventory: str, progress: Progress) -> Cluster:
+    """Return the cluster of the hosts that INVENTORY or INVENTORY:GROUP names, not started yet.
+
+    Raises
+    ------
+    InputError
+        If the study measures on one host at a time, or the inventory is wrong.
+    """
+    if asked.study.arrays(asked.parameters):
+        raise InputError(
+            f"{asked.name} makes arrays of a host's disks, one host at a time: name it by -p "
+            "inventory=INVENTORY -p host=HOST. Nothing was written."
+        )
+    builds = [name for name in asked.parameters.builds if name not in TOOLS]
+    return Cluster(named_hosts(inventory), builds, progress)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ from typing import Any
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
 from innolab.record import runlog, series_store
-from innolab.record.plan import Plan
 from innolab.record.runlog import RunLog
 from innolab.report import folders, manifest
 from innolab.studies import rules
@@ -26,18 +25,6 @@ _DIGESTS = ("plan.json", runlog.FILE)
 def place(study: str, claim: str) -> str:
     """Return where the reproductions of a claim lie, below the reports' folder."""
     return f"{study}/{REPRODUCTIONS}/{claim}"
-
-
-def begin(plan: Plan) -> Path:
-    """Return the unfinished folder of this very plan of one claim, resumed where there is one.
-
-    Raises
-    ------
-    InputError
-        Where the reports' folder cannot be written.
-    """
-    [claim] = plan.claims
-    return folders.begin(plan, place=place(plan.study, claim))
 
 
 def finish(folder: Path, answer: dict[str, Any]) -> Path:
