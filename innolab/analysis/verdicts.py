@@ -204,6 +204,8 @@ def _concerned(
 
     A level of a within-factor that a claim does not name concerns it: its metric is of all levels.
     """
+    if not failed:
+        return []
     arms = [
         {**run.factors, **side}
         for side in claim.sides

@@ -76,10 +76,10 @@ def _still_open(
     before = runs.where(lambda run: run.block < block)
     if _is_over_budget(experiment, before.runs, trials):
         return []
-    # What a failed control withholds is open, also where it was decided.
-    is_sound = not controls.controls(before, experiment.study.compared).failed
-    now = looks.after(block) if is_sound else judging.verdicts(experiment, before)
-    sides = _undecided(experiment, now)
+    # What a failed control withholds is open, also if it was decided.
+    if failed := controls.controls(before, experiment.study.compared).failed:
+        looks = judging.Looks(experiment, before, failed)
+    sides = _undecided(experiment, looks.after(block))
     arms = [trial for trial in trials if _is_of(trial.factors, sides)]
     servers = {trial.factors["server"] for trial in arms}
     # The control stays as long as any arm of its server does: arm and twin.
