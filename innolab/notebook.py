@@ -212,7 +212,7 @@ class Book:
         also = [
             text(
                 "{control}: verdicts that it concerns are withheld",
-                control=language.sentence(control.says),
+                control=control.says.shown(),
             )
             for control in self._controls().failed
         ]

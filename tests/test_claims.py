@@ -21,6 +21,7 @@ from innolab.analysis.published import published_value
 from innolab.analysis.stats import Interval, arithmetic_mean, geometric_mean, student_quantile
 from innolab.analysis.verdicts import FailedControl, Verdict, verdicts
 from innolab.base.errors import InputError
+from innolab.base.language import Message
 from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
 from innolab.record.runs import RunSet
@@ -116,7 +117,7 @@ def test_a_claim_says_itself_what_it_means_that_no_run_has_its_metric() -> None:
     late = [{"span": "late", "per_s": 5.0}]
     runs = [made_run(study, t, observations=late) for t in trials]
     found = {v.claim: v for v in _verdicts(study, runs, "mysql-5.6.24")}
-    assert "servers up to 5.6 have none" in found["H6-pages-host"].reason
+    assert "servers up to 5.6 have none" in str(found["H6-pages-host"].reason)
     assert found["H6-rows-host"].estimate == 1.0
 
 
@@ -146,7 +147,7 @@ def test_a_pool_that_has_not_settled_contradicts_nothing(pages: float, verdict: 
             runs.append(made_run(study, trial, observations=[row]))
     [h3] = [v for v in _verdicts(study, runs) if v.claim == "H3"]
     assert h3.verdict == verdict
-    assert ("had not settled" in h3.reason) == (verdict == "inconclusive")
+    assert ("had not settled" in str(h3.reason)) == (verdict == "inconclusive")
 
 
 def test_every_claim_of_the_study_is_there() -> None:
@@ -159,7 +160,7 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
     runs = [made_run(study, t, checks=wrong) for t in planned(study, ["x"], replicates=3)]
     found = _verdicts(study, runs)
     assert {v.verdict for v in found} == {"not-run"}
-    assert any("this is a debug build" in v.reason for v in found)
+    assert any("this is a debug build" in str(v.reason) for v in found)
     said = display.warnings(RunSet(runs, VARIABLES), [], {})
     assert isinstance(said, display.Alert)
     counted = "Not valid: 33 of 33 runs of x (33 by the check 'debug build')"
@@ -181,7 +182,7 @@ def test_arms_that_differ_in_more_than_their_factors_support_no_verdict(study: S
     }
     found = _verdicts(study, runs, variables=sets)
     assert {v.verdict for v in found} == {"not-run"}
-    assert all("innodb_io_capacity" in v.reason for v in found)
+    assert all("innodb_io_capacity" in str(v.reason) for v in found)
 
 
 def test_a_cold_ratio_is_doubted_where_equal_runs_cost_the_kernel_unequally(study: Study) -> None:
@@ -192,8 +193,8 @@ def test_a_cold_ratio_is_doubted_where_equal_runs_cost_the_kernel_unequally(stud
     trials = planned(study, ["x"], replicates=3)
     even = _verdicts(study, [run(t, 0.5) for t in trials])
     uneven = _verdicts(study, [run(t, 0.2 + 0.6 * t.block) for t in trials])
-    assert not any("in the kernel" in v.reason for v in even)
-    doubted = {v.claim for v in uneven if "in the kernel" in v.reason}
+    assert not any("in the kernel" in str(v.reason) for v in even)
+    doubted = {v.claim for v in uneven if "in the kernel" in str(v.reason)}
     cold = ("F1-disk-8v1", "F1-disk-1v256M", "F2-disk-8v128M", "F2-disk-1v128M", "H8-disk")
     assert doubted == {f"{claim}-{device}" for claim in cold for device in ("host", "emulated")}
     assert {v.verdict for v in uneven if v.claim in doubted} == {"inconclusive"}
@@ -204,8 +205,10 @@ def test_a_doubt_that_bars_nothing_and_a_claims_own_reason_are_caveats(study: St
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
     [claim] = [c for c in study.claims() if c.id == "F1-warm-8v1"]
     with_care = claim.model_copy(update={"care": "one disk"})
-    [v] = _verdicts(study, runs, claims=[with_care], doubts=[lambda _: Doubted("two disks")])
-    assert (v.verdict, v.caveat) == ("reproduced", "two disks; one disk")
+    [v] = _verdicts(
+        study, runs, claims=[with_care], doubts=[lambda _: Doubted(Message("two disks"))]
+    )
+    assert (v.verdict, str(v.caveat)) == ("reproduced", "two disks; one disk")
     assert "†" in display.Verdicts([v])._repr_html_()
     one_block = [run for run in runs if run.block == 0]
     [v] = _verdicts(study, one_block, claims=[with_care])
@@ -237,8 +240,10 @@ def test_what_was_not_steady_decides_nothing(
         assert v.verdict == "reproduced"
         return
     assert v.verdict == "inconclusive"
-    assert v.reason.startswith(f"not steady: {says} windows; otherwise: measured 2, wholly within")
-    assert (v.estimate, v.blocks_needed, v.needs) == (2.0, None, "windows that are steady")
+    assert str(v.reason).startswith(
+        f"not steady: {says} windows; otherwise: measured 2, wholly within"
+    )
+    assert (v.estimate, v.blocks_needed, str(v.needs)) == (2.0, None, "windows that are steady")
 
 
 def test_no_slower_has_a_margin_and_says_so(study: Study) -> None:
@@ -253,7 +258,7 @@ def test_no_slower_has_a_margin_and_says_so(study: Study) -> None:
     assert [judged(f).verdict for f in (1.03, 1.05, 1.07)] == [
         "reproduced", "inconclusive", "contradicted",
     ]  # fmt: skip
-    assert judged(1.03).reason.endswith("the claim's at most 1 with a margin of 5 %")
+    assert str(judged(1.03).reason).endswith("the claim's at most 1 with a margin of 5 %")
 
 
 def test_means_lie_where_their_metric_can() -> None:
@@ -279,7 +284,7 @@ def test_a_largest_value_has_no_interval_and_one_above_refutes(study: Study) -> 
 
     none, some = f3(0), f3(7)
     assert (none.verdict, none.estimate, none.low, none.high) == ("reproduced", 0, None, None)
-    assert "up to 63% of further runs" in none.reason
+    assert "up to 63% of further runs" in str(none.reason)
     assert (some.verdict, some.estimate, some.low, some.high) == ("contradicted", 7, None, None)
 
 
@@ -288,7 +293,7 @@ def test_a_ratio_of_nothing_is_none(study: Study) -> None:
     runs = [made_run(study, t, observations=rows) for t in planned(study, ["x"], replicates=3)]
     [v] = [v for v in _verdicts(study, runs) if v.claim == "F1-warm-8v1"]
     assert (v.verdict, v.estimate, v.n) == ("inconclusive", None, 3)
-    assert v.reason == "seconds is 0 in a run, which leaves no ratio"
+    assert str(v.reason) == "seconds is 0 in a run, which leaves no ratio"
 
 
 @pytest.mark.parametrize(
@@ -319,11 +324,11 @@ def test_a_knee_that_was_not_found_is_no_value(
         row = {"knee_mrows": knee or 130.0, "knee_found": int(knee is not None)}
         runs.append(made_run(study, trial, observations=[row]))
     [v] = [v for v in _verdicts(study, runs) if v.claim == "C2-knee-host"]
-    assert (v.verdict, v.estimate, v.low, v.high) == (verdict, estimate, low, high), v.reason
+    assert (v.verdict, v.estimate, v.low, v.high) == (verdict, estimate, low, high), str(v.reason)
     assert shown_as in display.Verdicts([v])._repr_html_()
     if knees == [None] * 3:
-        assert "found in none of 3 runs: beyond 130" in v.reason
-        assert (v.blocks_needed, v.needs) == (6, "6 blocks or more")
+        assert "found in none of 3 runs: beyond 130" in str(v.reason)
+        assert (v.blocks_needed, str(v.needs)) == (6, "6 blocks or more")
 
 
 def test_the_interval_of_a_censored_median_holds_its_level() -> None:
@@ -341,12 +346,12 @@ def test_the_interval_of_a_censored_median_holds_its_level() -> None:
 @pytest.mark.parametrize(
     ("control", "withheld"),
     [
-        (FailedControl("a load beside it"), {"x": True, "y": True}),
-        (FailedControl("a load beside it", server="y"), {"x": False, "y": True}),
-        (FailedControl("a load beside it", at={"instances": 8}), {"x": True, "y": True}),
-        (FailedControl("a load beside it", at={"pass": 2}), {"x": True, "y": True}),
-        (FailedControl("a load beside it", at={"pass": 1}), {"x": False, "y": False}),
-        (FailedControl("a load beside it", at={"pool": "128M"}), {"x": False, "y": False}),
+        (FailedControl(Message("a load beside it")), {"x": True, "y": True}),
+        (FailedControl(Message("a load beside it"), server="y"), {"x": False, "y": True}),
+        (FailedControl(Message("a load beside it"), at={"instances": 8}), {"x": True, "y": True}),
+        (FailedControl(Message("a load beside it"), at={"pass": 2}), {"x": True, "y": True}),
+        (FailedControl(Message("a load beside it"), at={"pass": 1}), {"x": False, "y": False}),
+        (FailedControl(Message("a load beside it"), at={"pool": "128M"}), {"x": False, "y": False}),
     ],
 )
 def test_a_failed_control_withholds_the_verdicts_that_it_concerns(
@@ -357,7 +362,7 @@ def test_a_failed_control_withholds_the_verdicts_that_it_concerns(
         found = _verdicts(study, runs, server, failed_controls=[control])
         [v] = [v for v in found if v.claim == "F1-warm-8v1"]
         assert v.verdict == ("withheld" if is_withheld else "reproduced")
-        assert (v.reason == "a load beside it") is is_withheld
+        assert (str(v.reason) == "a load beside it") is is_withheld
         assert (v.estimate, v.n) == (1.0, 3)
         [kept] = [v for v in found if v.claim == "F4-kept"]
         if control.at.get("pool") == "128M" or control.at.get("pass") == 1:
@@ -366,7 +371,7 @@ def test_a_failed_control_withholds_the_verdicts_that_it_concerns(
         assert ("a load beside it" in page) is is_withheld
 
 
-_DRIFT = FailedControl("the machine drifted: it changed by -5.0% a block", is_drift=True)
+_DRIFT = FailedControl(Message("the machine drifted: it changed by -5.0% a block"), is_drift=True)
 
 
 def _changing(study: Study, arm: str, a_block: float, blocks: int = 8) -> list[Run]:
@@ -401,20 +406,20 @@ def test_a_drift_withholds_but_where_each_arm_is_shown_to_hold_still(
     assert v.verdict == ("withheld" if is_withheld else "reproduced")
     if not is_withheld:
         assert v.caveat is not None
-        assert v.caveat.startswith(f"{_DRIFT.says}, these values by -")
+        assert str(v.caveat).startswith(f"{_DRIFT.says}, these values by -")
 
 
 def test_equal_values_held_still_however_few(study: Study) -> None:
     runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
     [v] = [v for v in _verdicts(study, runs, failed_controls=[_DRIFT]) if v.claim == "F1-warm-8v1"]
-    assert (v.verdict, v.caveat) == ("reproduced", f"{_DRIFT.says}, these values not at all")
+    assert (v.verdict, str(v.caveat)) == ("reproduced", f"{_DRIFT.says}, these values not at all")
 
 
 def test_another_failed_control_withholds_what_held_still(study: Study) -> None:
-    failed = [_DRIFT, FailedControl("a load beside it")]
+    failed = [_DRIFT, FailedControl(Message("a load beside it"))]
     found = _verdicts(study, _changing(study, "none", 0.0), failed_controls=failed)
     [v] = [v for v in found if v.claim == "F1-warm-8v1"]
-    assert (v.verdict, v.reason) == ("withheld", "a load beside it")
+    assert (v.verdict, str(v.reason)) == ("withheld", "a load beside it")
 
 
 def test_a_change_of_three_percent_is_seldom_taken_for_holding_still(study: Study) -> None:
@@ -467,7 +472,7 @@ def test_a_build_that_could_not_be_had_has_verdicts_that_say_so(study: Study) ->
     of_gone = [v for v in found if v.server == "gone"]
     assert len(of_gone) == len(study.claims())
     assert {v.verdict for v in of_gone} == {"not-run"}
-    assert all("no apt on this host" in v.reason for v in of_gone)
+    assert all("no apt on this host" in str(v.reason) for v in of_gone)
 
 
 def test_what_would_decide_is_the_number_of_blocks_at_the_same_spread() -> None:

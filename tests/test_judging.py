@@ -8,6 +8,7 @@ from conftest import made_run, plan_of
 
 from innolab.analysis import group_sequential
 from innolab.analysis.verdicts import Verdict
+from innolab.base.language import Message
 from innolab.record.plan import Blocks, Plan
 from innolab.record.runs import RunSet
 from innolab.studies import judging
@@ -71,10 +72,10 @@ def test_one_look_spends_the_whole_level(study: Study, plan: Plan) -> None:
 def test_a_failed_control_withholds_what_was_decided(
     study: Study, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = judging.controls.Found([judging.FailedControl("the machine changed")], [])
+    failed = judging.controls.Found([judging.FailedControl(Message("the machine changed"))], [])
     monkeypatch.setattr(judging.controls, "controls", lambda *_: failed)
     found = _verdict(study, plan, 4, lambda _: 0.5)
-    assert (found.verdict, found.reason) == ("withheld", "the machine changed")
+    assert (found.verdict, str(found.reason)) == ("withheld", "the machine changed")
     assert found.estimate is not None
 
 
@@ -97,7 +98,9 @@ def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
     )
     [found] = [one for one in judged if one.claim == _CLAIM]
     assert found.verdict == verdict
-    assert ("3 of 6 runs of " in found.reason) == (verdict == "withheld")
-    assert ("needs two thirds of them complete" in found.reason) == (verdict == "withheld")
+    assert ("3 of 6 runs of " in str(found.reason)) == (verdict == "withheld")
+    assert ("needs two thirds of them complete" in str(found.reason)) == (verdict == "withheld")
     # An arm without failures keeps its verdicts.
-    assert "withheld" not in {one.verdict for one in judged if "of 6 runs of" not in one.reason}
+    assert "withheld" not in {
+        one.verdict for one in judged if "of 6 runs of" not in str(one.reason)
+    }

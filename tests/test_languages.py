@@ -2,7 +2,6 @@
 
 import asyncio
 import html
-import json
 import re
 import shutil
 import string
@@ -16,10 +15,13 @@ from conftest import ROOT, Innolab, reference
 from matplotlib import font_manager
 
 from innolab import studies
+from innolab.analysis import controls
 from innolab.base import language
 from innolab.base.errors import InnolabError, InputError
+from innolab.base.language import Message, joined, message
 from innolab.record.plan import Plan
 from innolab.report import display, figure_text, folders, render
+from innolab.studies import judging
 from innolab.studies.experiment import Experiment
 
 OTHERS = [name for name, font in language.FONTS.items() if font is not None]
@@ -47,11 +49,11 @@ def test_every_text_is_translated(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_translations_are_whole_and_have_the_values_of_their_texts(name: str) -> None:
-    for message in language.catalogue(name):
-        if message.id:
-            assert message.string and not message.fuzzy, message.id
-            assert _placeholders(message.string) == _placeholders(message.id), message.id
-            assert message.id.count("\n") == message.string.count("\n"), message.id
+    for entry in language.catalogue(name):
+        if entry.id:
+            assert entry.string and not entry.fuzzy, entry.id
+            assert _placeholders(entry.string) == _placeholders(entry.id), entry.id
+            assert entry.id.count("\n") == entry.string.count("\n"), entry.id
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -130,15 +132,31 @@ _VERDICTS = sorted((ROOT / "reports").glob("*/*/" + render.VERDICTS_FILE))
 
 
 @pytest.mark.parametrize("path", _VERDICTS, ids=lambda p: f"{p.parts[-3]}/{p.parts[-2]}")
-def test_what_verdicts_compose_is_recognised(path: Path) -> None:
+def test_what_verdicts_and_controls_say_is_translated(path: Path) -> None:
+    report, study = path.parent, studies.find(path.parts[-3])
+    runs = study.read(report)
+    verdicts = judging.verdicts(Experiment.read(report, study), runs)
+    control = controls.controls(runs, study.compared)
+    messages = [m for v in verdicts for m in (v.reason, v.needs, v.caveat) if m]
+    messages += [*control.notes, *(failed.says for failed in control.failed)]
+    texts = [text for v in verdicts for text in (v.verdict, v.says, v.source) if text]
     with language.speaking("ko"):
-        for verdict in json.loads(path.read_text()):
-            for name in ("verdict", "says", "source", "reason", "needs", "caveat"):
-                if english := verdict.get(name):
-                    # Claims are those of today; an older report's may have other words.
-                    if name in ("says", "source") and path.parent != reference(path.parts[-3]):
-                        continue
-                    assert HANGUL.search(language.sentence(english)), english
+        shown = {str(m): m.shown() for m in messages} | {t: language.sentence(t) for t in texts}
+    assert [english for english, korean in shown.items() if not HANGUL.search(korean)] == []
+
+
+def test_a_message_is_made_of_its_values_where_it_is_shown() -> None:
+    within = message(
+        "measured {measured}, wholly within the claim's {claimed}",
+        measured=message("at least {low:.4g}", low=1.25),
+        claimed="{braces}",
+    )
+    both = joined([within, Message("an error from {somewhere}")])
+    english = "measured at least 1.25, wholly within the claim's {braces}; "
+    assert str(both) == english + "an error from {somewhere}" == both.shown()
+    with language.speaking("ko"):
+        assert both.shown().startswith("측정값 1.25 이상: 주장의 범위 {braces}")
+        assert both.shown().endswith("; an error from {somewhere}")
 
 
 @pytest.mark.parametrize("path", _VERDICTS, ids=lambda p: f"{p.parts[-3]}/{p.parts[-2]}")

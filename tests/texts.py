@@ -2,7 +2,7 @@
 
 `python tests/texts.py` (`make texts`) brings the catalogues up to them: texts that are new stand
 there with an empty translation, those that nothing says any more are dropped. Words of tables and
-figures, and sentences that only a verdict composes, are kept by hand under "words" and "composed";
+figures, and sentences that checks record, are kept by hand under "words" and "composed";
 tests render reports to find those that lack.
 """
 
@@ -26,7 +26,7 @@ from innolab.base import language
 
 ROOT = Path(__file__).parent.parent
 # What takes an English text first.
-_CALLS = {"text": None, "prose": None, "_": None}
+_CALLS = {"text": None, "message": None, "prose": None, "_": None}
 # Arguments of seaborn and of `publish` that readers see.
 _SHOWN = {"caption", "alt", "xlabel", "ylabel"}
 # Of this many words on, a literal of a notebook is prose, unless it asks for rows.

@@ -10,6 +10,7 @@ from innolab.analysis.meta_analysis import Pooled
 from innolab.analysis.outcomes import DECIDED, EVERY, Outcome
 from innolab.analysis.published import Published, published_value
 from innolab.analysis.stats import LEVEL, Interval
+from innolab.base.language import Message, message
 from innolab.record.runs import RunSet
 
 # Of a claim on which a report has no verdict at all.
@@ -31,7 +32,7 @@ class Part(NamedTuple):
     report: str
     verdict: Mapping[str, Any]
     interval: Interval | None
-    why_not: str | None
+    why_not: Message | None
     is_students: bool
 
     @property
@@ -59,7 +60,7 @@ class PooledClaim(NamedTuple):
     parts: Sequence[Part]
     pooled: Pooled | None
     outcome: Outcome
-    reason: str
+    reason: Message
     bounds: tuple[float, float]
     published: float | None
 
@@ -108,19 +109,20 @@ def part_of(
     return Part(report, verdict, interval, _why_not(claim, verdict, interval), students)
 
 
-def _why_not(claim: Claim, verdict: Mapping[str, Any], interval: Interval | None) -> str | None:
+def _why_not(claim: Claim, verdict: Mapping[str, Any], interval: Interval | None) -> Message | None:
     if not verdict:
-        return "the report has no such claim or server"
+        return message("the report has no such claim or server")
     if verdict["verdict"] in ("withheld", "not-run"):
-        return f"{verdict['verdict'].replace('-', ' ')}: {verdict['reason']}"
+        outcome = verdict["verdict"].replace("-", " ")
+        return message("{outcome}: {reason}", outcome=outcome, reason=verdict["reason"])
     if isinstance(claim.measure, Largest):
-        return "a largest value has no interval"
+        return message("a largest value has no interval")
     if interval is None:
-        return "its runs give no estimate"
+        return message("its runs give no estimate")
     if interval.n < 2:
-        return "one block leaves no interval"
+        return message("one block leaves no interval")
     if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
-        return "its interval has no known end"
+        return message("its interval has no known end")
     return None
 
 
@@ -141,7 +143,7 @@ def together(
     least : how many reports with an estimate it takes
     """
     if claim.holds is None or claim.measure is None:
-        why = claim.not_measured or claim.absent or "not measured"
+        why = Message(claim.not_measured or claim.absent or "not measured")
         ends = -math.inf, math.inf
         return PooledClaim(claim, server, False, parts, None, "not-run", why, ends, None)
     entered = [p for p in parts if p.why_not is None]
@@ -154,9 +156,11 @@ def together(
     published = published_value(figures, claim)
     bounds = claim.holds.bounds(published)
     if len(intervals) < least:
-        counted = (
-            f"{len(intervals) or 'none'} of {len(parts)} reports can enter a meta-analysis, which "
-            f"takes {least}"
+        counted = message(
+            "{n} of {total} reports can enter a meta-analysis, which takes {least}",
+            n=len(intervals) or "none",
+            total=len(parts),
+            least=least,
         )
         return PooledClaim(
             claim, server, on_logs, parts, None, "not-run", counted, bounds, published

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from innolab.analysis import drift, stats
 from innolab.analysis.verdicts import FailedControl
 from innolab.base import files
+from innolab.base.language import Message, message
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 
@@ -57,7 +58,7 @@ class Found(NamedTuple):
     """
 
     failed: list[FailedControl]
-    notes: list[str]
+    notes: list[Message]
     doubtful: frozenset[int] = frozenset()
 
 
@@ -83,10 +84,16 @@ def complete(runs: RunSet) -> Found:
         if not (lost := sum(run.status == "failed" for run in of)):
             continue
         server = str(of[0].factors["server"])
-        says = f"{lost} of {len(of)} runs of {arm_text(of[0])} on {server} failed"
-        notes.append(f"{says}.")
+        says = message(
+            "{lost} of {n} runs of {arm} on {server} failed",
+            lost=lost,
+            n=len(of),
+            arm=arm_text(of[0]),
+            server=server,
+        )
+        notes.append(message("{says}.", says=says))
         if len(of) - lost < LEAST_COMPLETE * len(of):
-            says += ", and a verdict needs two thirds of them complete"
+            says = message("{says}, and a verdict needs two thirds of them complete", says=says)
             at = {name: level for name, level in of[0].factors.items() if name != "server"}
             failed.append(FailedControl(says, server, at))
     return Found(failed, notes)
@@ -123,21 +130,34 @@ def _of_group(name: str, device: str, probes: Sequence[_Probed]) -> Found:
     at: dict[str, Level] = {"device": device} if device else {}
     of = f"{name}{f' of {device}' if device else ''}"
     if len(probes) < _LEAST_PROBES:
-        return Found([], [f"{len(probes)} probes of {of} are too few to judge one by the others."])
+        few = message(
+            "{n} probes of {probe} are too few to judge one by the others.", n=len(probes), probe=of
+        )
+        return Found([], [few])
     failed, notes = [], []
     change = drift.slope({probed.moment: probed.value for probed in probes})
     if probes[-1].moment > _DRIFT_BLOCKS - 1 and drift.drifted(change):
-        says = f"the machine drifted: {of} changed by {change.estimate:+.1%} a block"
+        says = message(
+            "the machine drifted: {probe} changed by {change:+.1%} a block",
+            probe=of,
+            change=change.estimate,
+        )
         failed.append(FailedControl(says, at=at, is_drift=True))
     low, high = probe_range(name, [probed.value for probed in probes])
     out = [probed.run for probed in probes if not low <= probed.value <= high]
     if out:
-        trials = [run.trial for run in out]
-        says = (
-            f"{of} was out of its range ({low:,.0f} to {high:,.0f}) before {len(out)} of "
-            f"{len(probes)} trials ({', '.join(map(str, trials))})"
+        notes.append(
+            message(
+                "{probe} was out of its range ({low:,.0f} to {high:,.0f}) before {n} of {total} "
+                "trials ({trials}).",
+                probe=of,
+                low=low,
+                high=high,
+                n=len(out),
+                total=len(probes),
+                trials=", ".join(str(run.trial) for run in out),
+            )
         )
-        notes.append(f"{says}.")
         if len(out) >= _LEAST_OUT:
             failed += _uneven([probed.run for probed in probes], out, of)
     return Found(failed, notes, frozenset(run.trial for run in out))
@@ -160,9 +180,14 @@ def _uneven(runs: Sequence[Run], out: Sequence[Run], of: str) -> Iterator[Failed
         seen = sum(run.trial in trials for run in those)
         if 2 * len(arms) * _tail(share, seen) <= _UNEVEN_CHANCE:
             levels = {n: v for n, v in those[0].factors.items() if n != "server"}
-            says = (
-                f"the machine changed with an arm: {of} was out of its range before {seen} of "
-                f"{len(those)} trials of {arm_text(those[0])}, where {sum(share):.1f} were due"
+            says = message(
+                "the machine changed with an arm: {probe} was out of its range before {n} of "
+                "{total} trials of {arm}, where {due:.1f} were due",
+                probe=of,
+                n=seen,
+                total=len(those),
+                arm=arm_text(those[0]),
+                due=sum(share),
             )
             yield FailedControl(says, str(those[0].factors["server"]), levels)
 
@@ -236,19 +261,33 @@ def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats
                 compared += 1
                 differing += not ratio.low <= 1 <= ratio.high
                 if ratio.low > 1 + A_A_MARGIN or ratio.high < 1 / (1 + A_A_MARGIN):
-                    where = ", ".join(f"{name} {value}" for name, value in at.items())
-                    says = (
-                        f"an arm measured twice ({arm_text(arm[0][0])}) differed from itself in "
-                        f"{metric}{f' at {where}' if where else ''} by a factor of "
-                        f"{ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
-                    )
-                    failed.append(FailedControl(says, str(arm[0][0].factors["server"]), at))
+                    first, _ = arm[0]
+                    says = _unlike(first, metric, at, ratio)
+                    failed.append(FailedControl(says, str(first.factors["server"]), at))
     if compared:
         notes.append(
-            f"Of {compared} comparisons of an arm with itself, {differing} had an interval that "
-            f"leaves 1 out; {1 - level:.0%} of them are expected to by chance."
+            message(
+                "Of {n} comparisons of an arm with itself, {differing} had an interval that "
+                "leaves 1 out; {chance:.0%} of them are expected to by chance.",
+                n=compared,
+                differing=differing,
+                chance=1 - level,
+            )
         )
     return Found(failed, notes)
+
+
+def _unlike(run: Run, metric: str, within: Mapping[str, Level], ratio: stats.Interval) -> Message:
+    levels = ", ".join(f"{name} {level}" for name, level in within.items())
+    return message(
+        "an arm measured twice ({arm}) differed from itself in {metric} by a factor of "
+        "{ratio:.3g} ({low:.3g} to {high:.3g})",
+        arm=arm_text(run),
+        metric=message("{metric} at {levels}", metric=metric, levels=levels) if levels else metric,
+        ratio=ratio.estimate,
+        low=ratio.low,
+        high=ratio.high,
+    )
 
 
 _Pairs = list[tuple[Run, Run]]
@@ -307,8 +346,9 @@ def order(runs: RunSet) -> Found:
     chance = math.prod(_chance_of_same(one, other) for one, other in itertools.pairwise(orders))
     notes = list(_places(orders, [run for block in blocks.values() for run in block]))
     if 0 < chance <= _ORDER_CHANCE:
-        says = f"the arms ran in the same order in each of {len(orders)} blocks"
-        return Found([FailedControl(says)], [*notes, f"{says[0].upper()}{says[1:]}."])
+        says = message("the arms ran in the same order in each of {n} blocks", n=len(orders))
+        note = message("The arms ran in the same order in each of {n} blocks.", n=len(orders))
+        return Found([FailedControl(says)], [*notes, note])
     return Found([], notes)
 
 
@@ -319,16 +359,20 @@ def _chance_of_same(one: Sequence[str], other: Sequence[str]) -> float:
     return 1 / math.factorial(min(len(common), 20)) if first == second else 0.0
 
 
-def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[str]:
-    """Yield how far the arms' mean places lie apart, and how often one arm followed another."""
+def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[Message]:
+    """Yield how far the arms' mean places are apart, and how often one arm followed another."""
     of: dict[str, list[float]] = defaultdict(list)
     for arms in orders:
         for place, arm in enumerate(arms):
             of[arm].append(place / max(len(arms) - 1, 1))
     means = sorted(fmean(places) for places in of.values())
-    yield (
-        f"Mean places of the {len(means)} arms within {len(orders)} blocks: {means[0]:.2f} to "
-        f"{means[-1]:.2f}, where 0 is always first and 1 always last."
+    yield message(
+        "Mean places of the {n} arms within {blocks} blocks: {low:.2f} to {high:.2f}, where 0 is "
+        "always first and 1 always last.",
+        n=len(means),
+        blocks=len(orders),
+        low=means[0],
+        high=means[-1],
     )
     followed: Counter[tuple[str, str]] = Counter(
         (files.canonical(before), _arm(run))
@@ -336,9 +380,10 @@ def _places(orders: Sequence[Sequence[str]], runs: Sequence[Run]) -> Iterator[st
         if (before := run.conditions.get("predecessor"))
     )
     if followed:
-        yield (
-            f"No arm followed the same other one more than {max(followed.values())} times in "
-            f"{len(orders)} blocks."
+        yield message(
+            "No arm followed the same other one more than {n} times in {blocks} blocks.",
+            n=max(followed.values()),
+            blocks=len(orders),
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from innolab.analysis.claims import Claim
 from innolab.analysis.outcomes import EVERY, Outcome
+from innolab.base.language import Message, message
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
 
@@ -21,18 +22,18 @@ class Sample(NamedTuple):
 
 
 class Doubted(NamedTuple):
-    """What may have made an estimate beside the factors, in words.
+    """What may have made an estimate besides the factors.
 
     Attributes
     ----------
     bars : the outcomes that it does not allow: such a verdict is inconclusive. Where it bars none,
         a decided verdict is to be read with care
-    needs : what would remove it, in words
+    needs : what would remove it
     """
 
-    says: str
+    says: Message
     bars: Collection[Outcome] = ()
-    needs: str = ""
+    needs: Message | None = None
 
 
 Doubt = Callable[[Sample], Doubted | None]
@@ -56,9 +57,8 @@ def unsteady(sample: Sample) -> Doubted | None:
     drifting = sum(not reached for reached in windows)
     if not drifting:
         return None
-    return Doubted(
-        f"not steady: {drifting} of {len(windows)} windows", EVERY, "windows that are steady"
-    )
+    says = message("not steady: {n} of {total} windows", n=drifting, total=len(windows))
+    return Doubted(says, EVERY, message("windows that are steady"))
 
 
 def _steady(run: Run) -> list[Level]:
@@ -93,11 +93,13 @@ def kernel_share(**within: Any) -> Doubt:
         spread, arm, low, high = max(spans)
         if spread < KERNEL_SHARE_SPREAD_DOUBTED:
             return None
-        return Doubted(
-            f"equal runs of {arm} spent {low:.0%} to {high:.0%} of the CPU time in the kernel, "
+        says = message(
+            "equal runs of {arm} spent {low:.0%} to {high:.0%} of the CPU time in the kernel, "
             "which no factor explains",
-            EVERY,
-            "runs that cost the kernel alike",
+            arm=arm,
+            low=low,
+            high=high,
         )
+        return Doubted(says, EVERY, message("runs that cost the kernel alike"))
 
     return doubt

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from innolab.analysis import acknowledged, censored, power, stats
 from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion
 from innolab.analysis.published import Published, published_value
+from innolab.base.language import Message, joined, message
 from innolab.record.runs import RunSet
 
 # How far beyond its bound the truth is taken to lie where a claim names no value: a tenth, which is
@@ -22,16 +23,16 @@ class ClaimFinding(NamedTuple):
 
     interval: stats.Interval
     outcome: Outcome
-    reason: str
+    reason: Message
     blocks_needed: int | None = None
-    needs: str | None = None
+    needs: Message | None = None
     power: float | None = None
 
 
 def decide(
-    interval: stats.Interval, low: float, high: float, claimed: str = ""
-) -> tuple[Outcome, str]:
-    """Return the verdict that an interval supports on "the value lies from low to high", and why.
+    interval: stats.Interval, low: float, high: float, claimed: Message | None = None
+) -> tuple[Outcome, Message]:
+    """Return the verdict that an interval supports on "the value is from low to high", and why.
 
     Parameters
     ----------
@@ -45,13 +46,19 @@ def decide(
     """
     claimed = claimed or _range_text(low, high)
     if math.isnan(interval.low):
-        return "inconclusive", "one valid replicate leaves no interval"
-    found = _range_text(interval.low, interval.high)
+        return "inconclusive", message("one valid replicate leaves no interval")
+    both = {"measured": _range_text(interval.low, interval.high), "claimed": claimed}
     if low <= interval.low and interval.high <= high:
-        return "reproduced", f"measured {found}, wholly within the claim's {claimed}"
+        return "reproduced", message(
+            "measured {measured}, wholly within the claim's {claimed}", **both
+        )
     if interval.high < low or high < interval.low:
-        return "contradicted", f"measured {found}, wholly outside the claim's {claimed}"
-    return "inconclusive", f"measured {found}, partly within the claim's {claimed}"
+        return "contradicted", message(
+            "measured {measured}, wholly outside the claim's {claimed}", **both
+        )
+    return "inconclusive", message(
+        "measured {measured}, partly within the claim's {claimed}", **both
+    )
 
 
 def blocks_needed(interval: stats.Interval, low: float, high: float) -> int | None:
@@ -104,8 +111,9 @@ def found(
             return None
         if min(*top, *bottom) <= 0:
             nothing = stats.Interval(math.nan, math.nan, math.nan, len(top), level)
-            says = f"{measure.metric} is 0 in a run, which leaves no ratio"
-            return ClaimFinding(nothing, "inconclusive", says, None, "runs in which it is not 0")
+            says = message("{metric} is 0 in a run, which leaves no ratio", metric=measure.metric)
+            needs = message("runs in which it is not 0")
+            return ClaimFinding(nothing, "inconclusive", says, None, needs)
         ratios = [a / b for a, b in zip(top, bottom, strict=True)]
         return _by_logs(ratios, low, high, claimed, published, level)
     by_block = [runs.values(measure.metric, **side) for side in sides]
@@ -157,7 +165,7 @@ def _by_logs(
     values: Sequence[float],
     low: float,
     high: float,
-    claimed: str,
+    claimed: Message,
     published: float | None,
     level: float,
 ) -> ClaimFinding:
@@ -167,7 +175,7 @@ def _by_logs(
     outcome, reason = decide(interval, low, high, claimed)
     n, spread = interval.n, power.spread(values, ones)
     if n < 2:
-        return ClaimFinding(interval, outcome, reason, None, "more blocks")
+        return ClaimFinding(interval, outcome, reason, None, message("more blocks"))
     truth = named(low, high, published)
     found = None if truth is None else power.power(spread, n, low, high, truth, level)
     if outcome in DECIDED:
@@ -191,21 +199,23 @@ def named(low: float, high: float, published: float | None) -> float | None:
     return high / _NAMED if 0 < high < math.inf else None
 
 
-def _by_interval(interval: stats.Interval, low: float, high: float, claimed: str) -> ClaimFinding:
+def _by_interval(
+    interval: stats.Interval, low: float, high: float, claimed: Message
+) -> ClaimFinding:
     """Judge a mean on the plain scale."""
     outcome, reason = decide(interval, low, high, claimed)
     if outcome in DECIDED:
         return ClaimFinding(interval, outcome, reason)
     if math.isnan(interval.low):
-        return ClaimFinding(interval, outcome, reason, None, "more blocks")
+        return ClaimFinding(interval, outcome, reason, None, message("more blocks"))
     blocks = blocks_needed(interval, low, high)
     return ClaimFinding(interval, outcome, reason, blocks, _needs(blocks))
 
 
-def _needs(blocks: int | None) -> str:
+def _needs(blocks: int | None) -> Message:
     if blocks is None:
-        return "steadier runs: more blocks alone would not do"
-    return f"about {blocks} blocks"
+        return message("steadier runs: more blocks alone would not do")
+    return message("about {n} blocks", n=blocks)
 
 
 def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> ClaimFinding:
@@ -216,21 +226,29 @@ def by_largest(values: Sequence[Sequence[float]], high: float, level: float) -> 
     """
     largest, n = max(map(max, values)), min(map(len, values))
     interval = stats.Interval(largest, math.nan, math.nan, n, level)
-    measured = f"the largest of {sum(map(len, values))} values is {largest:.4g}"
+    measured = {"n": sum(map(len, values)), "value": largest, "high": high}
     if largest > high:
-        says = f"{measured}, above the claim's at most {high:.4g}: one such value refutes it"
+        says = message(
+            "the largest of {n} values is {value:.4g}, above the claim's at most {high:.4g}: "
+            "one such value refutes it",
+            **measured,
+        )
         return ClaimFinding(interval, "contradicted", says)
-    unseen = 1 - (1 - level) ** (1 / n)
-    return ClaimFinding(
-        interval,
-        "reproduced",
-        f"{measured}, within the claim's at most {high:.4g}; a maximum has no interval, and up to "
-        f"{unseen:.0%} of further runs of an arm may go above it (at {level:.3g})",
+    within = message(
+        "the largest of {n} values is {value:.4g}, within the claim's at most {high:.4g}",
+        **measured,
     )
+    care = message(
+        "a maximum has no interval, and up to {share:.0%} of further runs of an arm may go above "
+        "it (at {level:.3g})",
+        share=1 - (1 - level) ** (1 / n),
+        level=level,
+    )
+    return ClaimFinding(interval, "reproduced", joined([within, care]))
 
 
 def by_proportion(
-    values: Sequence[float], low: float, high: float, claimed: str, level: float
+    values: Sequence[float], low: float, high: float, claimed: Message, level: float
 ) -> ClaimFinding:
     """Judge the share of runs in which something happened, by an interval that is never too narrow.
 
@@ -239,17 +257,16 @@ def by_proportion(
     happened = sum(value > 0 for value in values)
     interval = acknowledged.share(happened, len(values), level)
     outcome, reason = decide(interval, low, high, claimed)
-    needs = None if outcome in DECIDED else "more blocks"
-    return ClaimFinding(
-        interval, outcome, f"in {happened} of {len(values)} runs; {reason}", None, needs
-    )
+    needs = None if outcome in DECIDED else message("more blocks")
+    counted = message("in {n} of {total} runs", n=happened, total=len(values))
+    return ClaimFinding(interval, outcome, joined([counted, reason]), None, needs)
 
 
 def _by_censored(
     values: Sequence[float],
     found: Sequence[bool],
     holds: tuple[float, float],
-    claimed: str,
+    claimed: Message,
     level: float,
 ) -> ClaimFinding:
     """Judge the median of values of which some were not found and are known to be larger.
@@ -257,40 +274,52 @@ def _by_censored(
     With few runs the sign test has no interval, and decides nothing: even if half of all runs had
     the value where the claim sees it, three out of three would miss it in one case of eight.
     """
-    n, least, shown = len(values), censored.least_runs(level), sum(found)
+    n, least, known = len(values), censored.least_runs(level), sum(found)
     interval = censored.median(values, found, level)
-    beyond = min(value for value, known in zip(values, found, strict=True) if not known)
-    others = (
-        f"found in {shown} of {n} runs, in the others" if shown else f"found in none of {n} runs:"
-    )
-    said = f"{others} beyond {beyond:.4g}, if at all"
-    if math.isnan(interval.low):
-        if not shown:
-            interval = interval._replace(low=min(values))
-        reason = f"{said}; {least} runs at least decide a median at a level of {level:.3g}"
-        return ClaimFinding(
-            interval, "inconclusive", reason, None if shown else least, f"{least} blocks or more"
+    beyond = min(value for value, is_found in zip(values, found, strict=True) if not is_found)
+    if known:
+        counted = message(
+            "found in {known} of {n} runs, in the others beyond {beyond:.4g}, if at all",
+            known=known,
+            n=n,
+            beyond=beyond,
         )
+    else:
+        counted = message(
+            "found in none of {n} runs: beyond {beyond:.4g}, if at all", n=n, beyond=beyond
+        )
+    if math.isnan(interval.low):
+        if not known:
+            interval = interval._replace(low=min(values))
+        too_few = message(
+            "{n} runs at least decide a median at a level of {level:.3g}", n=least, level=level
+        )
+        needs = message("{n} blocks or more", n=least)
+        blocks = None if known else least
+        return ClaimFinding(interval, "inconclusive", joined([counted, too_few]), blocks, needs)
     outcome, reason = decide(interval, *holds, claimed)
-    needs = None if outcome in DECIDED else "runs that show it: more blocks alone may not do"
-    return ClaimFinding(interval, outcome, f"{said}; {reason}", None, needs)
+    lacking = message("runs that show it: more blocks alone may not do")
+    needs_more = None if outcome in DECIDED else lacking
+    return ClaimFinding(interval, outcome, joined([counted, reason]), None, needs_more)
 
 
-def claimed_text(holds: Holds, published: float | None) -> str:
-    """Return what a claim says of a value, in words.
+def claimed_text(holds: Holds, published: float | None) -> Message:
+    """Return what a claim says of a value.
 
-    >>> claimed_text(Holds(at_most=1, margin=0.05), None)
+    >>> str(claimed_text(Holds(at_most=1, margin=0.05), None))
     'at most 1 with a margin of 5 %'
     """
     stated = _range_text(*holds.stated(published))
-    return f"{stated} with a margin of {100 * holds.margin:.3g} %" if holds.margin else stated
+    if not holds.margin:
+        return stated
+    return message("{range} with a margin of {n:.3g} %", range=stated, n=100 * holds.margin)
 
 
-def _range_text(low: float, high: float) -> str:
+def _range_text(low: float, high: float) -> Message:
     if low == high:
-        return f"{low:.4g}"
+        return message("{low:.4g}", low=low)
     if math.isinf(low):
-        return f"at most {high:.4g}"
+        return message("at most {high:.4g}", high=high)
     if math.isinf(high):
-        return f"at least {low:.4g}"
-    return f"{low:.4g} to {high:.4g}"
+        return message("at least {low:.4g}", low=low)
+    return message("{low:.4g} to {high:.4g}", low=low, high=high)

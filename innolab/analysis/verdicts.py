@@ -12,9 +12,10 @@ from innolab.analysis.claims import Claim, Stands, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
 from innolab.analysis.outcomes import DECIDED, ClaimFinding, Outcome
 from innolab.analysis.published import Published, published_value
+from innolab.base.language import Message, joined, message
 from innolab.record.run import Level, Run, arm_text
 from innolab.record.runs import RunSet
-from innolab.record.text_types import Text
+from innolab.record.text_types import Said, Text
 
 _DIGITS = 6
 WhyLacking = Callable[[str, Where], str | None]
@@ -39,7 +40,7 @@ class Verdict(BaseModel):
     caveat : why a decided verdict is to be read with care
     blocks_needed : how many blocks would decide it at the spread that was found; None where it is
         decided, or where no number that anybody would wait for does
-    needs : what would decide it, in words; None where it is decided or nothing was estimated
+    needs : what would decide it; None if it is decided or nothing was estimated
     """
 
     claim: Text
@@ -56,10 +57,10 @@ class Verdict(BaseModel):
     n: int
     looks: int = 1
     power: float | None = None
-    reason: Text
-    caveat: Text | None = None
+    reason: Said
+    caveat: Said | None = None
     blocks_needed: int | None = None
-    needs: Text | None = None
+    needs: Said | None = None
 
 
 class FailedControl(NamedTuple):
@@ -67,13 +68,13 @@ class FailedControl(NamedTuple):
 
     Attributes
     ----------
-    says : why, in words
+    says : why
     server : the server that it concerns; None for all
     at : the levels of factors that it concerns; none of them for all arms
     is_drift : whether the machine became faster or slower, which says nothing of what held still
     """
 
-    says: str
+    says: Message
     server: str | None = None
     at: Mapping[str, Level] = {}
     is_drift: bool = False
@@ -129,12 +130,14 @@ def verdicts(
     for server in servers:
         of_server = runs.where(_on(server))
         if differing := of_server.undeclared_differences(declared):
-            reason = f"arms differ beside their factors, in {', '.join(differing)}"
+            reason = message(
+                "arms differ beside their factors, in {names}", names=", ".join(differing)
+            )
             result += [_not_run(claim, server, reason, by) for claim in claims]
             continue
         result += [_judge(claim, server, of_server, by) for claim in claims]
     for server, why in (unavailable or {}).items():
-        reason = f"the build is not available: {why}"
+        reason = message("the build is not available: {why}", why=why)
         result += [_not_run(claim, server, reason, by) for claim in claims]
     return result
 
@@ -145,12 +148,13 @@ def _on(server: str) -> Callable[[Run], bool]:
 
 def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     if claim.holds is None:
-        return _not_run(claim, server, str(claim.not_measured), by)
+        return _not_run(claim, server, Message(str(claim.not_measured)), by)
     found = outcomes.found(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
     if found is None:
         return _not_run(claim, server, _why_nothing(claim, server, runs, by), by)
     doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
-    cares = [*(d.says for d in doubted if not d.bars), *([claim.care] if claim.care else [])]
+    cares = [d.says for d in doubted if not d.bars]
+    cares += [Message(claim.care)] if claim.care else []
     failed = _concerned(by.failed_controls, claim, server, runs)
     drifting = [control for control in failed if control.is_drift]
     if drifting and (still := drift.held_still(claim, runs.valid)):
@@ -166,7 +170,7 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
         n=found.interval.n,
         power=found.power and round(found.power, 2),
         reason=found.reason,
-        caveat="; ".join(cares) if cares and found.outcome in DECIDED else None,
+        caveat=joined(cares) if cares and found.outcome in DECIDED else None,
         blocks_needed=found.blocks_needed,
         needs=found.needs,
     )
@@ -177,24 +181,33 @@ def _doubted(found: ClaimFinding, doubted: Sequence[Doubted]) -> ClaimFinding:
     barring = [doubt for doubt in doubted if found.outcome in doubt.bars]
     if not barring:
         return found
-    says = "; ".join(doubt.says for doubt in barring)
-    needs = "; ".join(doubt.needs for doubt in barring if doubt.needs)
-    reason = f"{says}; otherwise: {found.reason}"
-    return ClaimFinding(found.interval, "inconclusive", reason, None, needs or says, found.power)
+    says = [doubt.says for doubt in barring]
+    needs = [doubt.needs for doubt in barring if doubt.needs]
+    reason = joined([*says, message("otherwise: {reason}", reason=found.reason)])
+    return ClaimFinding(
+        found.interval, "inconclusive", reason, None, joined(needs or says), found.power
+    )
 
 
 def _withheld(found: ClaimFinding, failed: Sequence[FailedControl]) -> ClaimFinding:
     if not failed:
         return found
-    says = "; ".join(control.says for control in failed)
+    says = joined([control.says for control in failed])
     return ClaimFinding(found.interval, "withheld", says, power=found.power)
 
 
-def _despite(drifting: Sequence[FailedControl], still: Sequence[stats.Interval]) -> list[str]:
-    """Return in words which drifts of the machine a claim's own values did not follow."""
+def _despite(drifting: Sequence[FailedControl], still: Sequence[stats.Interval]) -> list[Message]:
+    """Return which drifts of the machine a claim's own values did not follow."""
     low, high = min(one.low for one in still), max(one.high for one in still)
-    own = f"by {low:+.1%} to {high:+.1%}" if low < high else "not at all"
-    return [f"{control.says}, these values {own}" for control in drifting]
+    drifts = [control.says for control in drifting]
+    if low == high:
+        return [message("{drift}, these values not at all", drift=drift) for drift in drifts]
+    return [
+        message(
+            "{drift}, these values by {low:+.1%} to {high:+.1%}", drift=drift, low=low, high=high
+        )
+        for drift in drifts
+    ]
 
 
 def _concerned(
@@ -222,23 +235,23 @@ def _concerned(
     ]
 
 
-def _why_nothing(claim: Claim, server: str, runs: RunSet, by: _Judging) -> str:
+def _why_nothing(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Message:
     """Return why the runs support no verdict: a device not there, a failure, an invalid check."""
     if why := next(filter(None, (by.why_lacking(server, side) for side in claim.sides)), None):
-        return why
+        return Message(why)
     of = [run for side in claim.sides for run in runs.runs if _is_of(run, side, runs)]
     for run in of:
         if not run.valid:
             why = run.error or next(c.says for c in run.checks if c.result == "invalid")
-            return f"too few valid runs of {arm_text(run)}: {why}"
+            return message("too few valid runs of {arm}: {why}", arm=arm_text(run), why=why)
     for device, why in by.missing_devices.items():
         if any(side.get("device") == device for side in claim.sides):
-            return f"{device} did not run: {why}"
+            return message("{device} did not run: {why}", device=device, why=why)
     if claim.absent:
-        return claim.absent
+        return Message(claim.absent)
     if of:
-        return "no run of the arms that it compares has the metric"
-    return "no run of the arms that it compares"
+        return message("no run of the arms that it compares has the metric")
+    return message("no run of the arms that it compares")
 
 
 def _is_of(run: Run, side: Where, runs: RunSet) -> bool:
@@ -247,7 +260,7 @@ def _is_of(run: Run, side: Where, runs: RunSet) -> bool:
     )
 
 
-def _not_run(claim: Claim, server: str, reason: str, by: _Judging) -> Verdict:
+def _not_run(claim: Claim, server: str, reason: Message, by: _Judging) -> Verdict:
     return Verdict(
         **_head(claim, server, by),
         verdict="not-run",

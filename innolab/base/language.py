@@ -4,15 +4,17 @@ As gettext has it, an English text is the name of its translation, and what the 
 stays English. The language chosen is a value of the context and not of the process, so that two
 books that are made in one process do not take each other's.
 
-What only verdicts, controls and plans compose stays English where it is recorded; `sentence` finds
-the template that made it.
+What verdicts, controls and doubts say is a `Message`, a template with its values, which becomes a
+sentence where it is shown; records have it in English. Of other sentences that records have,
+`sentence` finds the template that made them.
 """
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +70,57 @@ def text(english: str, /, **values: Any) -> str:
     return found.format(**values) if values else found
 
 
+@dataclass(frozen=True)
+class Message:
+    """A sentence as what it is made of; as a string it is English.
+
+    Attributes
+    ----------
+    template : the English sentence, with its values' names in braces; without values, a sentence
+        as somebody wrote or recorded it
+    values : by name; those that are messages or recorded sentences are shown in the same language
+    """
+
+    template: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.template.format(**self.values) if self.values else self.template
+
+    def shown(self) -> str:
+        """Return the sentence in the language chosen."""
+        if not self.values:
+            return sentence(self.template)
+        return text(self.template, **{name: _shown(value) for name, value in self.values.items()})
+
+
+def message(template: str, /, **values: Any) -> Message:
+    """Return a sentence of a template that catalogues translate.
+
+    >>> str(message("up to {share:.0%} of {n} runs", share=0.25, n=8))
+    'up to 25% of 8 runs'
+    """
+    return Message(template, values)
+
+
+def joined(messages: Sequence[Message]) -> Message:
+    """Return messages as one, with a semicolon between them.
+
+    >>> str(joined([message("{n} runs", n=1), Message("a note")]))
+    '1 runs; a note'
+    """
+    if len(messages) == 1:
+        return messages[0]
+    parts = {f"part{place}": part for place, part in enumerate(messages)}
+    return Message("; ".join(f"{{{name}}}" for name in parts), parts)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Message):
+        return value.shown()
+    return sentence(value) if isinstance(value, str) else value
+
+
 def word(english: str) -> str:
     """Return a heading, a label or the name of a level in the language chosen.
 
@@ -112,7 +165,7 @@ def catalogue(name: str) -> "Catalog":
 
 
 def path_of(name: str) -> Path:
-    """Return where the catalogue of a language lies."""
+    """Return the path of a language's catalogue."""
     return CATALOGUES / f"{name}.po"
 
 

@@ -192,7 +192,7 @@ def _together(row: PooledClaim) -> ComparedTogether:
         scale="log" if row.on_logs else "plain",
         reports_pooled=len(row.entered) if pooled else 0,
         verdict=row.outcome,
-        reason=row.reason,
+        reason=str(row.reason),
         **_ends(pooled.interval if pooled else None),
         predicted_low=predicted.low if predicted else None,
         predicted_high=predicted.high if predicted else None,
@@ -212,7 +212,7 @@ def _part(row: PooledClaim, part: Part) -> ComparedPart:
         **_ends(part.interval),
         blocks=part.interval.n if part.interval else None,
         weight_share=row.weight(part),
-        why_not=part.why_not,
+        why_not=str(part.why_not) if part.why_not else None,
     )
 
 

@@ -7,7 +7,9 @@ as the error of a program, is taken, and what in it would not show as a characte
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
+
+from innolab.base.language import Message
 
 # A study or a judged table: both name folders, out of which they must not lead.
 FOLDER_NAME = r"^[a-z0-9-]{1,60}$"
@@ -59,6 +61,12 @@ def _require_plain(value: Any) -> Any:
 
 # A sentence or a quotation: anything that shows.
 Text = Annotated[str, AfterValidator(plain)]
+# A message that records have in English.
+Said = Annotated[
+    Message,
+    PlainValidator(lambda value: value if isinstance(value, Message) else Message(plain(value))),
+    PlainSerializer(lambda message: plain(str(message)), return_type=str),
+]
 # The same where a person or innolab wrote it, so that nothing in it is to be replaced.
 PlainText = Annotated[str, AfterValidator(_require_plain)]
 # Facts of which each kind of trial and host has others.

@@ -242,7 +242,7 @@ def _sources(found: Sequence[Verdict]) -> Markup:
 
 def _cell(v: Verdict) -> Markup:
     colour = _COLOURS.get(v.verdict, _QUIET)
-    caveat = language.sentence(v.caveat or "")
+    caveat = v.caveat.shown() if v.caveat else ""
     care = Markup(' <span title="{}">†</span>').format(caveat) if caveat else ""
     words = Markup('<b class="{}" style="color: {}">{}</b>{}')
     cell = words.format(v.verdict, colour, text(v.verdict), care)
@@ -261,9 +261,9 @@ def _measured(v: Verdict) -> str:
 
 def _decider(of: Sequence[Verdict]) -> str:
     said = (
-        text("on {server} {needs}", server=v.server, needs=language.sentence(v.needs))
+        text("on {server} {needs}", server=v.server, needs=v.needs.shown())
         if v.needs
-        else language.sentence(v.reason)
+        else v.reason.shown()
         for v in of
     )
     return "; ".join(dict.fromkeys(said))
@@ -301,8 +301,8 @@ def registration(
 
 def controls(found: Found, unbound: Sequence[str] = ()) -> Table:
     """Return what the controls of a report found, those that failed first, and what has none."""
-    failed = [{"result": "failed", "says": control.says} for control in found.failed]
-    notes = [*found.notes, *unbound]
+    failed = [{"result": "failed", "says": control.says.shown()} for control in found.failed]
+    notes = [*(note.shown() for note in found.notes), *unbound]
     return Table([*failed, *({"result": "noted", "says": note} for note in notes)])
 
 

@@ -8,7 +8,6 @@ from innolab.analysis.claims import Largest
 from innolab.analysis.claims_together import PooledClaim
 from innolab.analysis.stats import Interval
 from innolab.analysis.verdicts import Verdict
-from innolab.base import language
 from innolab.base.language import text
 from innolab.record.runs import RunSet
 from innolab.report import record_tables
@@ -32,7 +31,7 @@ def agreement(study: Study, runs: RunSet, verdicts: Sequence[Verdict]) -> Table:
         parts = [
             claims_together.part_of(
                 letter,
-                verdict.model_dump(),
+                {**verdict.model_dump(), "reason": verdict.reason},
                 by_claim[verdict.claim],
                 _of(runs, member, verdict.server),
                 study.published(),
@@ -67,10 +66,8 @@ def _why_none(found: PooledClaim) -> str:
     """Return why no host has an interval: of the claim, or of the first host."""
     if all(part.interval is not None and part.interval.n < 2 for part in found.parts):
         return text("no host has two valid blocks")
-    first = found.parts[0]
-    if first.outcome in ("withheld", "not-run"):
-        return f"{language.word(first.outcome)}: {language.sentence(first.verdict['reason'])}"
-    return language.sentence(first.why_not or "")
+    why_not = found.parts[0].why_not
+    return why_not.shown() if why_not else ""
 
 
 def _between(found: PooledClaim) -> str:

@@ -13,6 +13,7 @@ from innolab.analysis import verdicts as judged
 from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.stats import LEVEL
 from innolab.analysis.verdicts import FailedControl, Verdict
+from innolab.base.language import message
 from innolab.record.runs import RunSet
 from innolab.studies.experiment import Experiment
 
@@ -100,5 +101,5 @@ class Looks:
 def _too_early(verdict: Verdict, first: int) -> Verdict:
     if verdict.verdict not in DECIDED:
         return verdict
-    reason = f"claims are judged after block {first}"
+    reason = message("claims are judged after block {n}", n=first)
     return verdict.model_copy(update={"verdict": "inconclusive", "reason": reason, "needs": reason})

@@ -15,6 +15,7 @@ from innolab.analysis.outcomes import DECIDED, ClaimFinding
 from innolab.analysis.published import published_value
 from innolab.analysis.verdicts import Verdict, rounded
 from innolab.base.errors import InputError
+from innolab.base.language import Message, joined
 from innolab.record.run import Level
 from innolab.tables import rankings
 from innolab.tables.description import Kind, kind_of
@@ -223,12 +224,18 @@ def _verdict(
     if found is None:
         reason = claim.not_measured or claim.absent or "the table has no value of these arms"
         return Verdict(
-            **head, verdict="not-run", estimate=None, low=None, high=None, n=0, reason=reason
+            **head,
+            verdict="not-run",
+            estimate=None,
+            low=None,
+            high=None,
+            n=0,
+            reason=Message(reason),
         )
     assert measure is not None
-    cares = [claim.care] if claim.care else []
+    cares = [Message(claim.care)] if claim.care else []
     if of[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
-        cares.append(f"the spread is {of[measure.metric].says}")
+        cares.append(Message(f"the spread is {of[measure.metric].says}"))
     return Verdict(
         **head,
         verdict=found.outcome,
@@ -237,7 +244,7 @@ def _verdict(
         high=rounded(found.interval.high),
         n=found.interval.n,
         reason=found.reason,
-        caveat="; ".join(cares) or None,
+        caveat=joined(cares) if cares else None,
         blocks_needed=found.blocks_needed,
         needs=found.needs,
     )
@@ -271,7 +278,7 @@ def _finding(
         if n
         else "more replicates than anybody would wait for, or a claim further from what was found"
     )
-    return ClaimFinding(interval, outcome, reason, n, needs)
+    return ClaimFinding(interval, outcome, reason, n, Message(needs))
 
 
 def _needed(

@@ -136,7 +136,7 @@ def _records(
     faults += session.of_session(entries, body)
     of_history, notes = git_history.of_sessions(entries, today.papers.claims)
     faults += of_history
-    found.notes += [*notes, *controls.complete(runs).notes]
+    found.notes += [*notes, *map(str, controls.complete(runs).notes)]
     faults += session.of_plan(experiment, kept, entries, runs, body, to_the_letter=is_same_code)
     faults += series_and_variables.faults(runs, report)
     claims_sha256 = claim_files.sha256(study.papers.claims)

@@ -4,6 +4,7 @@ from statistics import fmean
 
 from innolab.analysis import cache_misses
 from innolab.analysis.doubts import Doubted, Sample
+from innolab.base.language import message
 from innolab.record.run import arm_text
 
 _METRIC = "pages_read_per_tx"
@@ -35,10 +36,12 @@ def unsettled(sample: Sample) -> Doubted | None:
         miss = cache_misses.miss_ratio(law, float(side["pool_ratio"]), _PAGES_OF_LAW, rows)
         found, settled = fmean(read), fmean(asked) / (1 - _C) * miss
         if found > _UNSETTLED * settled + _FEW_PAGES:
-            return Doubted(
-                f"the pool of {arm_text(run)} had not settled: it read {found:.2g} pages a "
-                f"transaction, where {settled:.2g} would miss once it has learnt which are wanted",
-                bars=["contradicted"],
-                needs="a pool that has learnt",
+            says = message(
+                "the pool of {arm} had not settled: it read {read:.2g} pages a transaction, where "
+                "{settled:.2g} would miss once it has learnt which are wanted",
+                arm=arm_text(run),
+                read=found,
+                settled=settled,
             )
+            return Doubted(says, ["contradicted"], message("a pool that has learnt"))
     return None
