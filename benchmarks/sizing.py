@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -84,15 +85,16 @@ def _said(how: str, what: str, rows: list[dict[str, Any]]) -> str:
 
 def predictions(place: Path, build: Build, load: str) -> list[dict[str, Any]]:
     """Return a row a held-out size: what was predicted, and what a server of that size did."""
-    found = {}
+    documents = {}
     with _loaded(place, build, load, NOW) as server:
         target, facts = Target(str(server.socket), user="root"), _pool(server)
         sizes = {share: round(share / NOW * facts / MIB) * MIB for share in HELD_OUT}
-        found["one size"] = advice.size(target, SizingRequest(SECONDS, list(sizes.values())), _log)
+        request = SizingRequest(SECONDS, list(sizes.values()))
+        documents["one size"] = advice.size(target, request, _log)
         if build.id == BUILDS[-1]:
             rungs = [round(share / NOW * facts / MIB) * MIB for share in LADDER]
-            asked = SizingRequest(SECONDS, list(sizes.values()), rungs)
-            found["ladder"] = advice.size(target, asked, _log)
+            request = replace(request, resize=rungs)
+            documents["ladder"] = advice.size(target, request, _log)
     rows = []
     for share, size in sizes.items():
         with (
@@ -100,11 +102,10 @@ def predictions(place: Path, build: Build, load: str) -> list[dict[str, Any]]:
             Visit(Target(str(server.socket), user="root")) as visit,
         ):
             true = stretches.point(visit.stretch(SECONDS, 1.0), _pool(server))
-        for how, one in found.items():
-            modelled = one.at(size)
-            assert modelled is not None, one.unknown
-            reads, per_s = modelled
-            assert per_s is not None, one.unknown
+        for how, document in documents.items():
+            row = next(row for row in document.rows if row.pool_bytes == size)
+            reads, per_s = row.reads_a_statement, row.statements_per_s
+            assert per_s is not None, document.not_known
             rows.append(
                 {
                     "server": build.id, "load": load, "share": share, "how": how,

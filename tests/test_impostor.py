@@ -339,13 +339,12 @@ def test_values_without_sense_are_one_sentence_or_are_shown_plain(
         options = server.option_file(folder)
         target = Target(defaults_file=str(options), silent_s=5)
         try:
-            found = advice.size(target, SizingRequest(0.02), lambda _: None)
+            document = advice.size(target, SizingRequest(0.02, price_memory_gb=4.0), lambda _: None)
         except InnolabError as refused:
             _one_sentence(refused)
             return
-    offers = size_document.offers(found, 4.0, {})
-    assert all(line.isprintable() for line in size_document.lines(found, offers))
-    size_document.document(found, offers).model_dump_json()
+    assert all(line.isprintable() for line in size_document.lines(document))
+    document.model_dump_json()
 
 
 def test_a_server_that_works_is_sized(folder: Path) -> None:
@@ -357,10 +356,10 @@ def test_a_server_that_works_is_sized(folder: Path) -> None:
 
     with impostor.impostor(script) as server:
         target = Target(defaults_file=str(server.option_file(folder)), silent_s=5)
-        found = advice.size(target, SizingRequest(0.02), lambda _: None)
-    assert (found.facts.version, found.now_bytes) == ("9.7.0", 134217728)
-    assert found.points[0].reads >= 10_000
-    assert found.pace is not None
+        document = advice.size(target, SizingRequest(0.02), lambda _: None)
+    assert (document.version, document.pool_bytes) == ("9.7.0", 134217728)
+    assert document.reads_per_s * document.seconds >= 10_000
+    assert document.clients == 8
 
 
 @pytest.mark.parametrize("where", ["variable", "table", "refusal", "denied"])
@@ -490,10 +489,10 @@ def test_an_option_file_gives_no_more_than_a_connection(folder: Path) -> None:
         "[client]\ninit-command=DROP TABLE a\nlocal-infile=1\nallow_local_infile=1\npool_size=5\n"
         "failover=[{}]\nuser=5\npassword=0123\nhost=db\nport=3307\n"
     )
-    found = option_file.read(path)
-    assert (found.user, found.password, found.host, found.port) == ("5", "0123", "db", 3307)
-    assert set(vars(found)) == {"host", "port", "socket", "user", "password", "tls"}
-    assert "0123" not in repr(found)
+    options = option_file.read(path)
+    assert (options.user, options.password, options.host, options.port) == ("5", "0123", "db", 3307)
+    assert set(vars(options)) == {"host", "port", "socket", "user", "password", "tls"}
+    assert "0123" not in repr(options)
 
 
 def test_a_port_that_is_none_is_one_sentence(folder: Path) -> None:

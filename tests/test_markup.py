@@ -40,6 +40,7 @@ from innolab.report import figures, folders, index, manifest, markup, pages, ren
 from innolab.report.display import Alert, Table, Verdicts
 from innolab.report.prose import code, from_markdown, in_markdown, prose
 from innolab.sizing import size_page
+from innolab.sizing.size_document import Range, SizeDocument, SizeOffer, SizeRow
 from innolab.tables import judged
 from innolab.tables.description import About
 
@@ -371,10 +372,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator["_Written"]:
         compare_page.write(compare.compare(_three(place)))
         judged.judge(*_table(place, "a_b"), name="theirs", prove=lambda _: None)
         index.write()
-        at = [size_page.Place(2**20 * n, 1.0 / n, 0.5 / n, 2.0 / n, n == 1) for n in (1, 2, 3)]
-        rows = [["pool", "reads"], ["1 GB", "2"]]
-        shown = {"summary": ["a"], "table": rows, "offers": rows, "unknown": ["b"], "closing": "c"}
-        size_page.write(place / "size.html", at, at, shown)
+        size_page.write(place / "size.html", _sizes())
     yield _Written(values)
 
 
@@ -391,6 +389,23 @@ def _three(place: Path) -> list[Path]:
         change(report, "manifest.json", on_another)
         reports.append(report)
     return reports
+
+
+def _sizes() -> SizeDocument:
+    ranges = [Range(estimate=1.0 / n, low=0.5 / n, high=2.0 / n) for n in (1, 2, 3)]
+    rows = [
+        SizeRow(
+            pool_bytes=2**20 * n, known="measured" if n == 1 else "modelled", reads_per_s=1.0,
+            reads_a_statement=ranges[n - 1], statements_per_s=ranges[n - 1],
+        )
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    offer = SizeOffer(option="a", price=2, statements_per_s=ranges[0], gain=ranges[0])
+    return SizeDocument(
+        maker="MySQL", version="9.7.0", pool_bytes=2**20, data_bytes=2**30, asked_bytes=2**30,
+        seconds=60, statements_per_s=1, requests_per_s=1, reads_per_s=1, hit_share=0.5, clients=8,
+        by_promotions=True, resized=False, rows=rows, offers=[offer], not_known=["b"],
+    )  # fmt: skip
 
 
 _TEMPLATES = ["compare.html.j2", "judged.html.j2", "index.html.j2", "size.html.j2"]

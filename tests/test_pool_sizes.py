@@ -11,7 +11,7 @@ from innolab.analysis import buying, queueing
 from innolab.analysis.stats import Interval
 from innolab.sizing import lru_model, pool_sizes
 from innolab.sizing.lru_model import Law
-from innolab.sizing.pool_sizes import List, PoolSizePoint
+from innolab.sizing.pool_sizes import PoolList, PoolSizePoint
 from innolab.sizing.throughput_model import ServerPace
 
 PAGES, ACCESSES, WARM_UP = 3000, 240_000, 90_000
@@ -61,7 +61,7 @@ def _point(workload: str, x_ratio: float, **changes: float) -> PoolSizePoint:
     return PoolSizePoint(**numbers)  # type: ignore[arg-type]
 
 
-LIST = List(PAGES, old_blocks_s=BLOCKED / PER_S)
+LIST = PoolList(PAGES, old_blocks_s=BLOCKED / PER_S)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

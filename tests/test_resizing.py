@@ -139,7 +139,7 @@ class _To(Target):
         object.__setattr__(self, "server", server)
         object.__setattr__(self, "refuses", refuses)
 
-    def connect_anew(self) -> Any:
+    def connect_raw(self) -> Any:
         self.refuses()  # type: ignore[attr-defined]
         return self.server.connection()  # type: ignore[attr-defined]
 
@@ -205,7 +205,7 @@ def test_setting_back_waits_for_a_resize_to_end(clock: _Clock) -> None:
     """For minutes, in which the process beside us is to hear that we live."""
     server = _Server(clock, NOW, "Withdrawing blocks to be shrunken.")
     heard = [clock.now_s]
-    assert not resizing.set_back(_To(server), NOW, heed=lambda: heard.append(clock.now_s))
+    assert not resizing.set_back(_To(server), NOW, before_each=lambda: heard.append(clock.now_s))
     assert max(after - before for before, after in itertools.pairwise(heard)) < 10
     assert heard[-1] - heard[0] > 800
     server.says = FAILED
@@ -229,7 +229,7 @@ def test_the_words_for_a_resize(said: str, has_ended: bool, has_failed: bool) ->
 
 def _visit(server: _Server) -> Visit:
     made = Visit(_To(server))
-    made._connection = server.connection()
+    made.connection = server.connection()
     return made
 
 
@@ -340,7 +340,7 @@ def test_sizes_after_a_stall_are_said_not_to_be_tried(
     visit = _visit(_Server(clock, NOW, FAILED))
     stalled, untried = ladder.climb(visit, NOW, [OTHER, 2 * OTHER], 5.0, 100.0, lambda _: None)
     assert stalled.says
-    assert untried == ladder.Rung(2 * OTHER, None, 0.0)
+    assert untried == ladder.Rung(2 * OTHER, None)
     # A server that hangs would else keep the pool changed for as long as it does.
     assert visit.connection.read_timeout == 10
 

@@ -25,7 +25,9 @@ _TABLES = (ServerTable("shop.orders", 1000, 300), ServerTable("shop.log", 5000, 
 
 
 def _facts(version: str = "9.7.0", comment: str = "", **variables: str) -> Facts:
-    return Facts(version, comment, {**_POOL, **variables}, _TABLES)
+    return Facts.model_validate(
+        {"version": version, "version_comment": comment, **_POOL, **variables, "tables": _TABLES}
+    )
 
 
 def _stretch(
@@ -96,11 +98,11 @@ def test_what_makes_numbers_doubtful_is_said() -> None:
     assert "changed by 100%" in _doubts(_facts(), _stretch(later=2.0))
     hidden = _stretch({("shop.orders", "PRIMARY"): (1, 0), ("secret.t", None): (1, 0)})
     assert "are not seen (1, such as secret.t)" in _doubts(_facts(), hidden)
-    left = Rung(256 * MIB, None, 3.0, "a question for counters waited 2 s")
+    left = Rung(256 * MIB, None, "a question for counters waited 2 s")
     assert "256 MiB was left at once: a question" in _doubts(_facts(), _stretch(), left)
-    filling = Rung(1024 * MIB, _stretch(free=300), 0.1)
+    filling = Rung(1024 * MIB, _stretch(free=300))
     assert "1 GiB had not filled" in _doubts(_facts(), _stretch(), filling)
-    assert "1 GiB was not tried" in _doubts(_facts(), _stretch(), Rung(1024 * MIB, None, 0.0))
+    assert "1 GiB was not tried" in _doubts(_facts(), _stretch(), Rung(1024 * MIB, None))
 
 
 def test_a_change_from_nothing_is_no_percentage() -> None:
@@ -110,12 +112,12 @@ def test_a_change_from_nothing_is_no_percentage() -> None:
 
 
 def test_only_rungs_as_wanted_are_taken() -> None:
-    there = Rung(1024 * MIB, _stretch(), 0.1)
+    there = Rung(1024 * MIB, _stretch())
     assert stretches.point_of(there) == stretches.point(_stretch(), 1024 * MIB)
     for left in (
-        Rung(1024 * MIB, _stretch(), 0.1, "had not levelled off"),
-        Rung(1024 * MIB, _stretch(free=300), 0.1),
-        Rung(1024 * MIB, None, 0.1, "a stall"),
+        Rung(1024 * MIB, _stretch(), "had not levelled off"),
+        Rung(1024 * MIB, _stretch(free=300)),
+        Rung(1024 * MIB, None, "a stall"),
     ):
         assert stretches.point_of(left) is None
         assert "taken" in _doubts(_facts(), _stretch(), left)
@@ -126,7 +128,7 @@ class _Silent(Visit):
 
     def __init__(self, shown: Mapping[str, str]) -> None:
         super().__init__(Target(socket="/nowhere"))
-        self._connection = SimpleNamespace(read_timeout=20)
+        self.connection = SimpleNamespace(read_timeout=20)
         self._shown_rows = list(shown.items())
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

@@ -16,9 +16,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from innolab.sizing.advice import Sized, SizingRequest
-    from innolab.sizing.size_document import SizeOffer
-    from innolab.sizing.target import Target
+    from innolab.sizing.size_document import SizeDocument
 
 _SIZE = re.compile(r"(?P<number>\d+(?:[.]\d+)?)(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -61,26 +59,33 @@ def size(
     and always back; MySQL 5.7 and later can.
     """
     extras.require("measure")
-    _require_readable(login_path)
+    if login_path is not None:
+        raise InputError(
+            "A login path is in .mylogin.cnf, which MySQL's Python connector cannot read. Put "
+            "socket or host, user and password below [client] in a file that only you can read, "
+            "and give it with --defaults-file. Nothing was asked of any server."
+        )
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
         raise InputError(f"--seconds is {seconds:g}; it is {_SECONDS[0]:g} to {_SECONDS[1]:g}.")
-    sizes, rungs = ([_bytes(one) for one in given or []] for given in (at, resize))
+    sizes, rungs = ([_bytes(text) for text in texts or []] for texts in (at, resize))
     prices = _prices(price_memory_gb, price_device or [])
     _require_place(html)
 
-    from innolab.sizing import size_document
+    from innolab.measure.progress import Shown
+    from innolab.sizing import advice, size_document
     from innolab.sizing.advice import SizingRequest
     from innolab.sizing.target import Target
 
+    request = SizingRequest(seconds, sizes, rungs, price_memory_gb, prices)
     with _endable(is_changing=bool(rungs)):
-        found = _watched(Target(socket, defaults_file, user), SizingRequest(seconds, sizes, rungs))
-        offers = size_document.offers(found, price_memory_gb, prices)
-        if as_json:
-            print(size_document.document(found, offers).model_dump_json(indent=1), flush=True)
-        else:
-            print("\n".join(size_document.lines(found, offers)), flush=True)
+        with Shown() as progress:
+            document = advice.size(Target(socket, defaults_file, user), request, progress.mark)
+        text = document.model_dump_json(indent=1) if as_json else "\n".join(
+            size_document.lines(document)
+        )  # fmt: skip
+        print(text, flush=True)
         if html is not None:
-            _write(html.absolute(), found, offers)
+            _write(html.absolute(), document)
 
 
 class _EndedError(BaseException):
@@ -104,20 +109,12 @@ def _endable(*, is_changing: bool) -> Iterator[None]:
         raise InnolabError(f"Interrupted.{back}") from None
 
 
-def _watched(target: "Target", asked: "SizingRequest") -> "Sized":
-    from innolab.measure.progress import Shown
-    from innolab.sizing import advice
-
-    with Shown() as progress:
-        return advice.size(target, asked, progress.mark)
-
-
-def _write(html: Path, found: "Sized", offers: "list[SizeOffer]") -> None:
+def _write(html: Path, document: "SizeDocument") -> None:
     """Write the page; what it shows has been printed, so that a full disk loses nothing."""
-    from innolab.sizing import size_document, size_page
+    from innolab.sizing import size_page
 
     try:
-        size_page.write(html, *size_document.places(found), size_document.values(found, offers))
+        size_page.write(html, document)
     except InputError:
         raise InnolabError(
             f"{html} could not be written; what it would show is printed above. Give --html a path "
@@ -126,7 +123,7 @@ def _write(html: Path, found: "Sized", offers: "list[SizeOffer]") -> None:
 
 
 def _require_place(html: Path | None) -> None:
-    """Raise InputError where a page cannot be written, before a server is watched for it."""
+    """Raise InputError if a page cannot be written, before a server is watched for it."""
     if html is None:
         return
     folder = html.absolute().parent
@@ -138,23 +135,14 @@ def _require_place(html: Path | None) -> None:
         raise InputError(f"You may not write in {folder}. Give --html a path where you may.")
 
 
-def _require_readable(login_path: str | None) -> None:
-    if login_path is not None:
-        raise InputError(
-            "A login path lies in .mylogin.cnf, which MySQL's Python connector cannot read. Put "
-            "socket or host, user and password below [client] in a file that only you can read, "
-            "and give it with --defaults-file. Nothing was asked of any server."
-        )
-
-
 def _bytes(text: str) -> int:
     """Return a size in bytes.
 
     >>> _bytes("1.5G"), _bytes("384MiB")
     (1610612736, 402653184)
     """
-    found = _SIZE.fullmatch(text.strip())
-    value = float(found["number"]) * _UNITS[found["unit"].upper()] if found else 0.0
+    match = _SIZE.fullmatch(text.strip())
+    value = float(match["number"]) * _UNITS[match["unit"].upper()] if match else 0.0
     if not 2**20 <= value <= 2**50:
         raise InputError(f"'{text[:40]}' is no size of a pool; write it as 384M or 24G.")
     return round(value)
@@ -167,15 +155,15 @@ def _prices(memory_gb: float | None, devices: list[str]) -> dict[str, float]:
         raise InputError("--price-memory-gb is no amount of money.")
     prices = {}
     known = [name for name, one in profiles().items() if one.times is None and one.capacity_bytes]
-    for given in devices:
-        name, _, price = given.partition("=")
+    for text in devices:
+        name, _, price = text.partition("=")
         try:
             prices[name] = float(price)
         except ValueError:
             prices[name] = math.nan
         if name not in known or not (prices[name] >= 0 and math.isfinite(prices[name])):
             raise InputError(
-                f"'{given[:60]}' is no device with its price. Write NAME=PRICE; there are: "
+                f"'{text[:60]}' is no device with its price. Write NAME=PRICE; there are: "
                 f"{', '.join(known)}."
             )
     return prices

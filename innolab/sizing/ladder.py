@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
@@ -24,10 +24,10 @@ _EXPECTED = 30
 # While the pool has another size, a server that is silent for so long has stopped answering.
 _ANSWER_S = 10
 # A pool takes more than its size, for what describes its pages; and of all memory of a host so much
-# stays free for all else.
+# stays free for the rest.
 _OVERHEAD, _KEPT = 1.1, 0.1
 _FREE = 0.02
-# Reads a statement are level where two parts differ by less than this, or by less than chance does.
+# Reads a statement are level if two parts differ by less than this, or by less than chance does.
 _LEVEL, _BY_CHANCE = 0.05, 2.0
 _SETTLE_LEAST_S = 30.0
 _POLL_S = 0.25
@@ -44,14 +44,12 @@ class Rung:
     Attributes
     ----------
     size_bytes : the pool's size, as the server rounded it
-    stretch : what was seen there; None where it was left before, or not tried
-    took_s : until the server had resized
-    says : what went otherwise than wanted, empty where nothing did, or it was not tried
+    stretch : what was seen there; None if it was left before, or not tried
+    says : what went otherwise than wanted; empty if nothing did, or it was not tried
     """
 
     size_bytes: int
     stretch: Stretch | None
-    took_s: float
     says: str = ""
 
 
@@ -61,36 +59,10 @@ def planned(facts: Facts, wanted: Sequence[int], *, is_local: bool) -> list[int]
     Raises
     ------
     InputError
-        Where the server cannot resize, or a size is not for it.
+        If the server cannot resize, or a size is not for it.
     """
     if not wanted:
         return []
-    _require_resizable(facts)
-    unit = resizing.unit_bytes(
-        facts.number("innodb_buffer_pool_instances", 1),
-        facts.number("innodb_buffer_pool_chunk_size", 1),
-    )
-    now = int(facts.number("innodb_buffer_pool_size"))
-    sizes = sorted({-(-size // unit) * unit for size in wanted})
-    below = [size for size in sizes if size < now]
-    if now in sizes:
-        raise InputError(
-            f"A pool of that size is what there is: {bytes_text(now)}; this server's sizes are "
-            f"multiples of {bytes_text(unit)}. Nothing was changed."
-        )
-    if len(below) > 1 or (below and below[0] < LEAST_STEP * now):
-        raise InputError(
-            f"--resize goes down at most one step, to no less than {LEAST_STEP:.0%} of the "
-            f"{bytes_text(now)} that there are: what is given up is cold afterwards. Nothing was "
-            "changed."
-        )
-    larger = [size for size in sizes if size > now]
-    if larger:
-        _require_memory(larger[-1] - now, is_local=is_local)
-    return larger + below
-
-
-def _require_resizable(facts: Facts) -> None:
     if facts.is_mariadb:
         raise InputError(
             "--resize was tested on MySQL alone, and this is MariaDB. Leave it out. Nothing was "
@@ -102,21 +74,35 @@ def _require_resizable(facts: Facts) -> None:
             "without a restart. Leave --resize out: the curve is modelled then. Nothing was "
             "changed."
         )
-
-
-def _require_memory(more_bytes: int, *, is_local: bool) -> None:
-    if not is_local:
+    # InnoDB rounds up to a multiple of this.
+    unit = max(facts.innodb_buffer_pool_instances, 1) * max(facts.innodb_buffer_pool_chunk_size, 1)
+    now = facts.innodb_buffer_pool_size
+    sizes = sorted({-(-size // unit) * unit for size in wanted})
+    larger = [size for size in sizes if size > now]
+    below = [size for size in sizes if size < now]
+    if now in sizes:
+        raise InputError(
+            f"A pool of that size is what there is: {bytes_text(now)}; this server's sizes are "
+            f"multiples of {bytes_text(unit)}. Nothing was changed."
+        )
+    if len(below) > 1 or (below and below[0] < LEAST_STEP * now):
+        raise InputError(
+            f"--resize goes down at most one step, to no less than {LEAST_STEP:.0%} of the present "
+            f"{bytes_text(now)}: what is given up is cold afterwards. Nothing was changed."
+        )
+    if larger and not is_local:
         raise InputError(
             "A larger pool is tried only where the server is asked by its socket: of another host "
             "it is not known how much memory it has, and a server that takes more is killed. Run "
             "this there with --socket. Nothing was changed."
         )
-    if shortage := _shortage(more_bytes):
+    if larger and (shortage := _shortage(larger[-1] - now)):
         raise InputError(f"{shortage} Name a smaller size. Nothing was changed.")
+    return larger + below
 
 
 def _shortage(more_bytes: int) -> str:
-    """Return why a larger pool does not fit this host, nothing where it does."""
+    """Return why a larger pool does not fit this host, nothing if it does."""
     memory = observe.memory_bytes(HERE)
     if memory["available"] - _OVERHEAD * more_bytes >= _KEPT * memory["total"]:
         return ""
@@ -143,7 +129,7 @@ def climb(
         for size in sizes:
             # Down from the present size, never from a larger one: that would be a longer step.
             is_down = bool(rungs) and size < now_bytes
-            if is_down and not resizing.set_back(visit.target, now_bytes, heed=is_guarded):
+            if is_down and not resizing.set_back(visit.target, now_bytes, before_each=is_guarded):
                 break
             say(f"a pool of {bytes_text(size)}")
             more = size - (rungs[-1].size_bytes if rungs else now_bytes)
@@ -155,52 +141,58 @@ def climb(
             "server may take minutes to give up pages"
         )
     say(f"the pool is {bytes_text(now_bytes)} again")
-    return rungs + [Rung(size, None, 0.0) for size in sizes[len(rungs) :]]
+    return rungs + [Rung(size, None) for size in sizes[len(rungs) :]]
 
 
 def _rung(visit: Visit, size: int, more_bytes: int, seconds: float, stall: "_Stall") -> Rung:
-    began = time.monotonic()
     try:
         _step(visit, size, more_bytes, stall)
-        took_s = time.monotonic() - began
-        has_levelled = _settle(visit, seconds, stall.heed)
-        stretch = visit.stretch(seconds, _POLL_S, stall.heed)
+        has_levelled = _settle(visit, seconds, stall.check)
+        stretch = visit.stretch(seconds, _POLL_S, stall.check)
     except InputError:
         raise
     except InnolabError as error:
-        # What was measured before is kept: also where the server is silent or refuses this size.
-        return Rung(size, None, time.monotonic() - began, str(error).rstrip("."))
-    says = "" if has_levelled else "had not levelled off"
-    return Rung(size, stretch, took_s, says)
+        # What was measured before is kept: also if the server is silent or refuses this size.
+        return Rung(size, None, str(error).rstrip("."))
+    return Rung(size, stretch, "" if has_levelled else "had not levelled off")
 
 
 def _step(visit: Visit, size: int, more_bytes: int, stall: "_Stall") -> None:
-    """Give the pool another size, where nothing speaks against it by now."""
+    """Give the pool another size, if nothing speaks against it by now."""
     if more_bytes > 0 and (shortage := _shortage(more_bytes)):
         raise StallError(shortage)
     stall.look()
     resizing.ask(visit, size)
-    said = resizing.wait(visit, _RESIZE_LIMIT_S, stall.look)
+    status = resizing.wait(visit, _RESIZE_LIMIT_S, stall.look)
     # The answer that the resize has ended may be the one that took long.
     stall.look()
-    if said is None:
+    if status is None:
         raise StallError(
             f"after {_RESIZE_LIMIT_S:.0f} s the server was still giving up pages that are in use"
         )
-    if resizing.has_failed(said):
-        raise StallError(f"the server could not resize it, and says: {said}")
+    if resizing.has_failed(status):
+        raise StallError(f"the server could not resize it, and says: {status}")
 
 
-def _settle(visit: Visit, seconds: float, heed: Callable[[Values], None]) -> bool:
+def _settle(visit: Visit, seconds: float, check: Callable[[Values], None]) -> bool:
     """Wait until reads a statement are the same in two parts of time, and say whether they are."""
-    part_s, limit_s = max(2.0, seconds / 6), max(seconds, _SETTLE_LEAST_S)
+    part_s, end = max(2.0, seconds / 6), time.monotonic() + max(seconds, _SETTLE_LEAST_S)
     before: tuple[float, float] | None = None
-    for sample in _every(visit, part_s, limit_s, heed):
-        free = sample["Innodb_buffer_pool_pages_free"] / sample["Innodb_buffer_pool_pages_total"]
-        now = sample["reads"], sample["statements"]
+    first = visit.sample()
+    while time.monotonic() < end:
+        time.sleep(_POLL_S)
+        last = visit.sample()
+        check(last)
+        if last["t_s"] - first["t_s"] < part_s:
+            continue
+        free = last["Innodb_buffer_pool_pages_free"] / last["Innodb_buffer_pool_pages_total"]
+        now = (
+            last["Innodb_pages_read"] - first["Innodb_pages_read"],
+            last["Questions"] - first["Questions"],
+        )
         if before is not None and free < _FREE and _is_level(before, now):
             return True
-        before = now
+        before, first = now, last
     return False
 
 
@@ -215,49 +207,33 @@ def _is_level(before: tuple[float, float], now: tuple[float, float]) -> bool:
     return abs(other - one) <= max(_LEVEL, _BY_CHANCE * chance) * one
 
 
-def _every(
-    visit: Visit, part_s: float, limit_s: float, heed: Callable[[Values], None]
-) -> Iterator[Values]:
-    """Yield what each part of a time showed: the last counters, and `reads` and `statements`."""
-    end = time.monotonic() + limit_s
-    first = visit.sample()
-    while time.monotonic() < end:
-        time.sleep(_POLL_S)
-        last = visit.sample()
-        heed(last)
-        if last["t_s"] - first["t_s"] >= part_s:
-            reads = last["Innodb_pages_read"] - first["Innodb_pages_read"]
-            yield {**last, "reads": reads, "statements": last["Questions"] - first["Questions"]}
-            first = last
-
-
+@dataclass
 class _Stall:
     """Looks for signs of a stall in what is sampled anyway, and gives signs of life."""
 
-    def __init__(self, visit: Visit, per_s: float, is_guarded: Callable[[], bool]) -> None:
-        self._visit = visit
-        self._per_s = per_s
-        self._is_guarded = is_guarded
-        self._since: Values | None = None
+    visit: Visit
+    per_s: float
+    is_guarded: Callable[[], bool]
+    since: Values | None = field(default=None, init=False)
 
     def look(self) -> None:
-        """Take a sample and heed it."""
-        self.heed(self._visit.sample())
+        """Take a sample and check it."""
+        self.check(self.visit.sample())
 
-    def heed(self, sample: Values) -> None:
-        """Raise StallError where a sample shows a sign of a stall."""
-        if not self._is_guarded():
+    def check(self, sample: Values) -> None:
+        """Raise StallError if a sample shows a sign of a stall."""
+        if not self.is_guarded():
             raise StallError("the process that would set the pool back had ended")
         if sample["took_s"] > _LONGEST_S:
             raise StallError(f"questions for counters waited {sample['took_s']:.2g} s")
-        since = self._since = self._since or sample
+        since = self.since = self.since or sample
         passed_s = sample["t_s"] - since["t_s"]
-        if passed_s < max(1.0, _EXPECTED / self._per_s):
+        if passed_s < max(1.0, _EXPECTED / self.per_s):
             return
-        self._since = sample
+        self.since = sample
         per_s = (sample["Questions"] - since["Questions"]) / passed_s
-        if per_s < _FEWEST * self._per_s:
+        if per_s < _FEWEST * self.per_s:
             raise StallError(
                 f"for {passed_s:.2g} s the server answered {per_s:,.0f} statements a second "
-                f"instead of {self._per_s:,.0f}"
+                f"instead of {self.per_s:,.0f}"
             )

@@ -12,26 +12,24 @@ the head if a quarter of the young part has been evicted since it was last put t
 young part's end becomes old.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import root
+from scipy.special import boxcox, gammainc, gammaincinv, ndtr
 
 from innolab.analysis import cache_misses
 
 # innodb_old_blocks_pct is 37, which InnoDB makes 3/8 of.
 OLD_RATIO = 3 / 8
-# Logarithms of times: nothing that matters lies beyond, and exp must not overflow.
+# Logarithms of times: exp must not overflow.
 _LOG_MOST = 40.0
 _TOLERANCE = 1e-6
-# Old and young pages over all pages, and misses and promotions an access.
-_Flows = tuple[float, float, float, float]
+# Where a search begins: the times in both parts over the time in a plain list.
 _STARTS = ((0.5, 0.6), (0.2, 1.5), (1.5, 0.2), (0.05, 3.0), (3.0, 0.05))
 
 
-@dataclass(frozen=True)
-class Law:
+class Law(NamedTuple):
     """How often pages are asked for: classes of pages.
 
     Attributes
@@ -45,8 +43,7 @@ class Law:
     rates: np.ndarray
 
 
-@dataclass(frozen=True)
-class Steady:
+class Steady(NamedTuple):
     """What a pool does in its steady state, as shares of all accesses.
 
     Attributes
@@ -62,13 +59,8 @@ class Steady:
 def least_recently_used(law: Law, x_ratio: float) -> tuple[float, float]:
     """Return how long an unused page stays in a plain LRU list, and the share of misses.
 
-    Parameters
-    ----------
-    x_ratio : size of the cache over that of the data, above 0 and below 1
-
-    References
-    ----------
-    As `cache_misses.miss_ratio`.
+    By Che's approximation, as `cache_misses.miss_ratio`; `x_ratio` is the size of the cache over
+    that of the data, above 0 and below 1.
 
     >>> uniform = Law(np.array([1.0]), np.array([1.0]))
     >>> round(least_recently_used(uniform, 0.25)[1], 6)
@@ -106,51 +98,31 @@ def steady(
     if x_ratio >= 1:
         return Steady(0.0, 0.0)
     stay, lru_misses = least_recently_used(law, x_ratio)
-    old, young = old_ratio * x_ratio, (1 - old_ratio) * x_ratio
+    young_ratio = (1 - old_ratio) * x_ratio
+    wanted = np.log([old_ratio * x_ratio, young_ratio])
 
-    def flows(logs: np.ndarray) -> _Flows:
+    def flows(logs: np.ndarray) -> tuple[float, float, float, float]:
         old_s, young_s, misses = np.exp(np.clip(logs, -_LOG_MOST, _LOG_MOST))
-        held = min(blocked + blocked_misses / misses, old_s)
-        return _flows(law, old_s, young_s, young / 4 / misses, held)
-
-    starts = [
-        np.log([old_part * stay, young_part * stay, max(lru_misses, 1e-12)])
-        for old_part, young_part in _STARTS
-    ]
-    found = _solved(flows, np.log([old, young]), starts)
-    if found is None:
-        raise ValueError(f"the list has no steady state at {x_ratio:g} of the data")
-    return found
-
-
-def _solved(
-    flows: Callable[[np.ndarray], _Flows], wanted: np.ndarray, starts: Sequence[np.ndarray]
-) -> Steady | None:
-    """Return what a list does whose parts are as long as wanted; None where no search ends.
-
-    Parameters
-    ----------
-    flows : of the logarithms of the times in both parts and of misses
-    wanted : array of float, shape (2,), the logarithms of the old and the young pages
-    """
-    from scipy.optimize import root
+        held_s = min(blocked + blocked_misses / misses, old_s)
+        return _flows(law, old_s, young_s, young_ratio / 4 / misses, held_s)
 
     def residuals(logs: np.ndarray) -> np.ndarray:
-        old, young, misses, _ = flows(logs)
-        found = np.log(np.maximum([old, young, misses], 1e-300))
-        return np.append(found[:2] - wanted, found[2] - logs[2])
+        old, young, misses = np.log(np.maximum(flows(logs)[:3], 1e-300))
+        return np.array([old - wanted[0], young - wanted[1], misses - logs[2]])
 
     # A search may pass through times at which no page stays anywhere; it does not end there.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for start in starts:
-            found = root(residuals, start, method="hybr")
-            if np.abs(residuals(found.x)).max() < _TOLERANCE:
-                _, _, misses, promoted = flows(found.x)
-                return Steady(misses, promoted)
-    return None
+        for old_part, young_part in _STARTS:
+            start = np.log([old_part * stay, young_part * stay, max(lru_misses, 1e-12)])
+            logs = root(residuals, start, method="hybr").x
+            if np.abs(residuals(logs)).max() < _TOLERANCE:
+                return Steady(*flows(logs)[2:])
+    raise ValueError(f"the list has no steady state at {x_ratio:g} of the data")
 
 
-def _flows(law: Law, old_s: float, young_s: float, quarter_s: float, held_s: float) -> _Flows:
+def _flows(
+    law: Law, old_s: float, young_s: float, quarter_s: float, held_s: float
+) -> tuple[float, float, float, float]:
     """Return the old and the young pages over all pages, and misses and promotions an access.
 
     Each class is a renewal process over the states out, entered, young and demoted. All weights
@@ -189,14 +161,9 @@ def zipf(exponent: float, pages: int, classes: int = 120) -> Law:
     1.0
     """
     edges = np.unique(np.round(np.geomspace(1, pages + 1, classes)))
-    counts = np.diff(edges)
     # The sum over a class as an integral between half ranks.
-    from_, to = edges[:-1] - 0.5, edges[1:] - 0.5
-    if abs(exponent - 1) < 1e-9:
-        sums = np.log(to / from_)
-    else:
-        sums = (to ** (1 - exponent) - from_ ** (1 - exponent)) / (1 - exponent)
-    return _scaled(counts, sums / counts)
+    accesses = np.diff(boxcox(edges - 0.5, 1 - exponent))
+    return _scaled(np.diff(edges), accesses)
 
 
 def lognormal(sigma: float, classes: int = 120) -> Law:
@@ -206,13 +173,8 @@ def lognormal(sigma: float, classes: int = 120) -> Law:
     >>> round(float((law.pages * law.rates).sum()), 6)
     1.0
     """
-    if sigma == 0:
-        return uniform()
     edges = np.linspace(-6, sigma + 6, classes + 1)
-    below = np.array([[_normal(z), _normal(z - sigma)] for z in edges])
-    pages, accesses = np.diff(below, axis=0).T
-    kept = (pages > 1e-15) & (accesses > 1e-18)
-    return _scaled(pages[kept], accesses[kept] / pages[kept])
+    return _scaled(np.diff(ndtr(edges)), np.diff(ndtr(edges - sigma)))
 
 
 def gamma(variation: float, classes: int = 120) -> Law:
@@ -220,18 +182,12 @@ def gamma(variation: float, classes: int = 120) -> Law:
 
     It has many more pages that are hardly ever asked for than the other laws.
     """
-    from scipy.special import gammaincinv
-    from scipy.stats import gamma as law
-
     if variation == 0:
         return uniform()
     shape = variation**-2
     low, high = gammaincinv(shape, 1e-3), gammaincinv(shape + 1, 1 - 1e-9)
     edges = np.append(0.0, np.geomspace(max(low, 1e-9), high, classes))
-    pages = np.diff(law.cdf(edges, shape))
-    accesses = np.diff(law.cdf(edges, shape + 1))
-    kept = (pages > 1e-15) & (accesses > 1e-18)
-    return _scaled(pages[kept], accesses[kept] / pages[kept])
+    return _scaled(np.diff(gammainc(shape, edges)), np.diff(gammainc(shape + 1, edges)))
 
 
 def hot_set(share: float, times: float = 100.0) -> Law:
@@ -240,13 +196,12 @@ def hot_set(share: float, times: float = 100.0) -> Law:
     >>> hot_set(0.5, 3.0).rates.tolist()
     [1.5, 0.5]
     """
-    return _scaled(np.array([share, 1 - share]), np.array([times, 1.0]))
+    pages = np.array([share, 1 - share])
+    return _scaled(pages, pages * [times, 1.0])
 
 
-def _scaled(pages: np.ndarray, rates: np.ndarray) -> Law:
-    shares = pages / pages.sum()
-    return Law(shares, rates / (shares * rates).sum())
-
-
-def _normal(z: float) -> float:
-    return math.erfc(-z / math.sqrt(2)) / 2
+def _scaled(pages: np.ndarray, accesses: np.ndarray) -> Law:
+    """Return classes of pages with so many accesses each, without those that do not matter."""
+    kept = (pages > 1e-15) & (accesses > 1e-18)
+    shares = pages[kept] / pages[kept].sum()
+    return Law(shares, accesses[kept] / accesses[kept].sum() / shares)

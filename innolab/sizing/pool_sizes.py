@@ -9,17 +9,17 @@ open, what kind of skew the access has. Several laws are fitted, each law's curv
 it fits, and the interval spans them. A second measured size narrows it.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from innolab.analysis.stats import LEVEL, Interval
 from innolab.sizing import lru_model
-from innolab.sizing.lru_model import OLD_RATIO, Law, Steady
+from innolab.sizing.lru_model import OLD_RATIO, Law
 
 # How far the model of the list is off, as standard deviations of logarithms: of the pages that a
 # second size reads, and of promotions, which also carry that real access is not independent.
@@ -67,7 +67,7 @@ class PoolSizePoint:
 
 
 @dataclass(frozen=True)
-class List:
+class PoolList:
     """What of a server and its data shapes the list of its pool.
 
     Attributes
@@ -83,14 +83,21 @@ class List:
 
 
 class Guess(NamedTuple):
-    """A law of access that may be the server's; `accesses` a statement, `weight` relative."""
+    """A law of access that may be the server's.
 
-    name: str
+    Attributes
+    ----------
+    data_pages : pages of the data
+    accesses : of pages a statement, not counting repeated ones
+    blocked : innodb_old_blocks_time in the law's unit of time
+    log_weight : how well it fits
+    """
+
     law: Law
     data_pages: float
     accesses: float
     blocked: float
-    weight: float
+    log_weight: float
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ class Curve:
     """
 
     points: Sequence[PoolSizePoint]
-    of: List
+    pool_list: PoolList
     guesses: Sequence[Guess]
     by_promotions: bool
 
@@ -115,23 +122,29 @@ class Curve:
         The interval spans what the laws say that fit, and the noise of what was measured; `n` is
         the number of measured sizes.
         """
-        values = np.array([self._reads(guess, pages) for guess in self.guesses])
-        weights = np.array([guess.weight for guess in self.guesses])
         tail = (1 - level) / 2
-        low, middle, high = (_quantile(values, weights, p) for p in (tail, 0.5, 1 - tail))
-        noise = math.exp(2 * math.hypot(self.points[0].spread, _READS_OFF))
-        if any(math.isclose(pages, point.pages, rel_tol=1e-3) for point in self.points):
-            noise = math.exp(2 * self.points[0].spread)
-        return Interval(middle, low / noise, high * noise, len(self.points), level)
+        logs = np.array([guess.log_weight for guess in self.guesses])
+        low, middle, high = np.quantile(
+            [self._reads(guess, pages) for guess in self.guesses],
+            [tail, 0.5, 1 - tail],
+            weights=np.exp(logs - logs.max()),
+            method="inverted_cdf",
+        )
+        is_measured = any(math.isclose(pages, one.pages, rel_tol=1e-3) for one in self.points)
+        off = 0.0 if is_measured else _READS_OFF
+        noise = math.exp(2 * math.hypot(self.points[0].spread, off))
+        return Interval(float(middle), low / noise, high * noise, len(self.points), level)
 
     def _reads(self, guess: Guess, pages: float) -> float:
-        x_ratio = pages / guess.data_pages
-        try:
-            found = _settled(guess.law, x_ratio, self.of, self.by_promotions, blocked=guess.blocked)
-        except ValueError:
-            # A pool so small that its list would not settle: as a plain one.
-            found = _settled(guess.law, x_ratio, self.of, by_promotions=False)
-        return guess.accesses * found.misses
+        x_ratio, old_ratio = pages / guess.data_pages, self.pool_list.old_ratio
+        if x_ratio >= 1:
+            return 0.0
+        if self.by_promotions:
+            # Not of a pool so small that its list would not settle: that is taken as a plain one.
+            with contextlib.suppress(ValueError):
+                settled = lru_model.steady(guess.law, x_ratio, old_ratio, guess.blocked)
+                return guess.accesses * settled.misses
+        return guess.accesses * lru_model.least_recently_used(guess.law, x_ratio)[1]
 
 
 def families(pages: float) -> dict[str, Callable[[float], Law]]:
@@ -140,11 +153,11 @@ def families(pages: float) -> dict[str, Callable[[float], Law]]:
         "Zipf": lambda skew: lru_model.zipf(1.6 * skew, round(pages)),
         "lognormal": lambda skew: lru_model.lognormal(3.5 * skew),
         "gamma": lambda skew: lru_model.gamma(4.0 * skew),
-        "hot set": lambda skew: lru_model.hot_set(0.98 * skew) if skew else lru_model.uniform(),
+        "hot set": lambda skew: lru_model.hot_set(0.98 * skew),
     }
 
 
-def fitted(points: Sequence[PoolSizePoint], of: List) -> Curve:
+def fitted(points: Sequence[PoolSizePoint], pool_list: PoolList) -> Curve:
     """Return the curve that the measured sizes leave open.
 
     Parameters
@@ -159,24 +172,30 @@ def fitted(points: Sequence[PoolSizePoint], of: List) -> Curve:
     now = points[0]
     if now.reads < LEAST_EVENTS or now.statements <= 0:
         raise ValueError(f"{now.reads:.0f} pages read are too few to say anything")
-    if now.pages >= of.data_pages:
+    if now.pages >= pool_list.data_pages:
         raise ValueError("the pool is larger than the data that are asked for")
-    points = [now, *(point for point in points[1:] if is_usable(point, of))]
-    by_promotions = all(_promotes(point, of) for point in points)
-    guesses = list(_guesses(points, of, by_promotions))
-    most = max((guess.weight for guess in guesses), default=0.0)
-    kept = [guess for guess in guesses if guess.weight > _NEGLIGIBLE * most]
-    if not kept:
+    points = [now, *(point for point in points[1:] if is_usable(point, pool_list))]
+    by_promotions = all(_promotes(point, pool_list) for point in points)
+    guesses = [
+        guess
+        for share, prior in _DATA
+        for family in families(share * pool_list.data_pages).values()
+        for skew in np.linspace(0, 1, _STEPS)
+        if (guess := _guess(family(float(skew)), share, prior, points, pool_list, by_promotions))
+    ]
+    if not guesses:
         raise ValueError("no law of access that is known here gives these numbers")
-    return Curve(points, of, kept, by_promotions)
+    least = max(guess.log_weight for guess in guesses) + math.log(_NEGLIGIBLE)
+    kept = [guess for guess in guesses if guess.log_weight > least]
+    return Curve(points, pool_list, kept, by_promotions)
 
 
-def is_usable(point: PoolSizePoint, of: List) -> bool:
+def is_usable(point: PoolSizePoint, pool_list: PoolList) -> bool:
     """Return whether a measured size says something of others: no law is behind one of no reads."""
-    return point.reads >= LEAST_EVENTS and 0 < point.pages < of.data_pages
+    return point.reads >= LEAST_EVENTS and 0 < point.pages < pool_list.data_pages
 
 
-def _promotes(point: PoolSizePoint, of: List) -> bool:
+def _promotes(point: PoolSizePoint, pool_list: PoolList) -> bool:
     """Return whether hits on old pages tell something.
 
     A page must stay in the old part for clearly longer than the time in which no hit counts; with
@@ -184,86 +203,42 @@ def _promotes(point: PoolSizePoint, of: List) -> bool:
     """
     if point.promoted is None or point.promoted < LEAST_EVENTS or point.pages < _LEAST_PAGES:
         return False
-    stay_s = of.old_ratio * point.pages * point.seconds / point.reads
-    return 0 < of.old_blocks_s < stay_s / 2
+    stay_s = pool_list.old_ratio * point.pages * point.seconds / point.reads
+    return 0 < pool_list.old_blocks_s < stay_s / 2
 
 
-def _guesses(points: Sequence[PoolSizePoint], of: List, by_promotions: bool) -> Iterator[Guess]:
-    found = []
-    for share, prior in _DATA:
-        pages = share * of.data_pages
-        for name, law in families(pages).items():
-            for skew in np.linspace(0, 1, _STEPS):
-                fit = _fit(law(float(skew)), pages, points, of, by_promotions)
-                if fit is not None:
-                    log_weight = math.log(prior) - fit.error / 2
-                    found.append((log_weight, name, pages, fit))
-    most = max((one[0] for one in found), default=0.0)
-    for log_weight, name, pages, fit in found:
-        yield Guess(name, fit.law, pages, fit.accesses, fit.blocked, math.exp(log_weight - most))
-
-
-class _Fit(NamedTuple):
-    """A law with the accesses a statement that fit best, and its squared error in deviations."""
-
-    law: Law
-    accesses: float
-    blocked: float
-    error: float
-
-
-def _fit(
-    law: Law, pages: float, points: Sequence[PoolSizePoint], of: List, by_promotions: bool
-) -> _Fit | None:
-    """Return how a law fits what was measured, or None where it cannot be behind it."""
+def _guess(
+    law: Law, share: float, prior: float, points: Sequence[PoolSizePoint], pool_list: PoolList,
+    by_promotions: bool,
+) -> Guess | None:  # fmt: skip
+    """Return how a law fits what was measured, or None if it cannot be behind it."""
     now = points[0]
+    data_pages, old_s = share * pool_list.data_pages, pool_list.old_blocks_s
     logs, offs, error = [], [], 0.0
     for point in points:
-        if point.pages >= pages:
+        x_ratio = point.pages / data_pages
+        if x_ratio >= 1:
             return None
-        missed = of.old_blocks_s * point.reads / point.seconds / pages
-        try:
-            found = _settled(law, point.pages / pages, of, by_promotions, blocked_misses=missed)
-        except ValueError:
-            return None
-        if found.misses <= 0:
-            return None
-        logs.append(math.log(point.reads_a_statement / found.misses))
-        offs.append(math.hypot(point.spread, _READS_OFF))
         if by_promotions:
-            if found.promoted <= 0:
+            missed = old_s * point.reads / point.seconds / data_pages
+            try:
+                misses, promoted = lru_model.steady(
+                    law, x_ratio, pool_list.old_ratio, blocked_misses=missed
+                )
+            except ValueError:
                 return None
-            said = math.log((point.promoted or 0) / point.reads)
-            error += ((said - math.log(found.promoted / found.misses)) / _PROMOTED_OFF) ** 2
-    accesses = math.exp(float(np.average(logs, weights=[off**-2 for off in offs])))
+            if min(misses, promoted) <= 0:
+                return None
+            measured = (point.promoted or 0) / point.reads
+            error += (math.log(measured * misses / promoted) / _PROMOTED_OFF) ** 2
+        else:
+            misses = lru_model.least_recently_used(law, x_ratio)[1]
+        logs.append(math.log(point.reads_a_statement / misses))
+        offs.append(math.hypot(point.spread, _READS_OFF))
+    mean = float(np.average(logs, weights=[off**-2 for off in offs]))
+    accesses = math.exp(mean)
     if accesses > now.requests / now.statements:
         return None
-    mean = math.log(accesses)
     error += sum(((one - mean) / off) ** 2 for one, off in zip(logs, offs, strict=True))
-    blocked = of.old_blocks_s * accesses * now.statements / now.seconds / pages
-    return _Fit(law, accesses, blocked, error)
-
-
-def _settled(
-    law: Law,
-    x_ratio: float,
-    of: List,
-    by_promotions: bool,
-    blocked: float = 0.0,
-    blocked_misses: float = 0.0,
-) -> Steady:
-    """Return what a pool does; as a plain LRU list where promotions tell nothing."""
-    if x_ratio >= 1:
-        return Steady(0.0, 0.0)
-    if by_promotions:
-        found = partial(lru_model.steady, law, x_ratio, of.old_ratio)
-        return found(blocked=blocked, blocked_misses=blocked_misses)
-    return Steady(lru_model.least_recently_used(law, x_ratio)[1], math.nan)
-
-
-def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the weighted quantile: the least value up to which the weights reach a share."""
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order]) / weights.sum()
-    at = min(int(np.searchsorted(reached, share)), len(values) - 1)
-    return float(values[order][at])
+    blocked = old_s * accesses * now.statements / now.seconds / data_pages
+    return Guess(law, data_pages, accesses, blocked, math.log(prior) - error / 2)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from mysql.connector import Error
@@ -23,7 +24,7 @@ from innolab.base import children
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.units import bytes_text
 from innolab.sizing.server_status import Visit
-from innolab.sizing.target import Target, answering, is_answer, refusal, words
+from innolab.sizing.target import Target, answering, error_text, is_answer, refusal
 
 # How long to try to set a pool back: a server that stalls, hangs or has no connection left may
 # answer again; where nobody listens at its socket there is no pool.
@@ -40,42 +41,33 @@ _ENDED = (
 )  # fmt: skip
 
 
-def unit_bytes(instances: float, chunk_bytes: float) -> int:
-    """Return what a pool's size is a multiple of: InnoDB rounds up to it.
-
-    >>> unit_bytes(2, 1048576)
-    2097152
-    """
-    return int(max(instances, 1) * max(chunk_bytes, 1))
-
-
 def ask(visit: Visit, size_bytes: int) -> None:
     """Ask the server for another size; it begins at once and goes on by itself.
 
     Raises
     ------
     InputError
-        Where the user may not.
+        If the user may not.
     """
     try:
         with visit.connection.cursor() as cursor:
             cursor.execute(f"SET GLOBAL innodb_buffer_pool_size = {int(size_bytes)}")
     except Error as error:
-        found = refusal(error)
-        if isinstance(found, InputError):
-            raise InputError(
+        reason = refusal(error)
+        if isinstance(reason, InputError):
+            reason = InputError(
                 "This user may not change the size of the pool, which takes SYSTEM_VARIABLES_ADMIN "
                 "(up to 5.7: SUPER). Leave --resize out, or name another user."
-            ) from None
-        if not is_answer(error):
-            raise found from None
-        raise InnolabError(
-            f"The server refused a pool of {bytes_text(size_bytes)}: {words(error)}."
-        ) from None
+            )
+        elif is_answer(error):
+            reason = InnolabError(
+                f"The server refused a pool of {bytes_text(size_bytes)}: {error_text(error)}."
+            )
+        raise reason from None
 
 
-def wait(visit: Visit, limit_s: float, heed: Callable[[], None]) -> str | None:
-    """Wait until the server has ended a resize; return its words, None where it goes on.
+def wait(visit: Visit, limit_s: float, check: Callable[[], None]) -> str | None:
+    """Wait until the server has ended a resize; return its status, None if it goes on.
 
     A smaller pool has to give up all pages of its last part. Those that are in use are tried again
     after 1 s and then ever longer, up to 10 s, so under load the last of them may take minutes;
@@ -83,33 +75,33 @@ def wait(visit: Visit, limit_s: float, heed: Callable[[], None]) -> str | None:
 
     Parameters
     ----------
-    heed : is called meanwhile
+    check : is called again and again, and may raise
     """
-    began = time.monotonic()
-    while not has_ended(said := _said(visit.rows(_STATUS))):
-        if time.monotonic() - began > limit_s:
+    end = time.monotonic() + limit_s
+    while not has_ended(status := _status(visit.rows(_STATUS))):
+        if time.monotonic() > end:
             return None
-        heed()
+        check()
         time.sleep(_POLL_S)
-    return said
+    return status
 
 
-def _said(rows: list[tuple[Any, ...]]) -> str:
+def _status(rows: list[tuple[Any, ...]]) -> str:
     return str(rows[0][1]) if rows else ""
 
 
-def has_ended(said: str) -> bool:
-    """Return whether a server that says so of a resize does nothing more."""
-    return not said or said.startswith(_ENDED)
+def has_ended(status: str) -> bool:
+    """Return whether a server with this status of a resize does nothing more."""
+    return not status or status.startswith(_ENDED)
 
 
-def has_failed(said: str) -> bool:
+def has_failed(status: str) -> bool:
     """Return whether a resize that has ended did not give the size that was asked for.
 
     >>> has_failed("Resizing buffer pool failed, finished resizing at 260101 12:00:00.")
     True
     """
-    return "failed" in said.lower()
+    return "failed" in status.lower()
 
 
 def standby(target: Target) -> Any:
@@ -118,7 +110,7 @@ def standby(target: Target) -> Any:
     Raises
     ------
     InnolabError
-        Where the server cannot be reached.
+        If the server cannot be reached.
     """
     connection = target.connect()
     with answering(), connection.cursor() as cursor:
@@ -127,26 +119,25 @@ def standby(target: Target) -> Any:
 
 
 def set_back(
-    target: Target, size_bytes: int, connection: Any = None, heed: Callable[[], object] = bool
-) -> bool:
+    target: Target, size_bytes: int, connection: Any = None,
+    before_each: Callable[[], object] = bool,
+) -> bool:  # fmt: skip
     """Make a pool as large as it was, whatever it does now; return whether it is.
 
     A server that is resizing refuses another size until it has ended, so this tries again, on new
-    connections where the old one broke.
+    connections if the old one broke.
 
     Parameters
     ----------
     connection : the first to try; it is closed at the end
-    heed : is called before each attempt
+    before_each : is called before each attempt
     """
-    began = there = time.monotonic()
+    began = there = now_s = time.monotonic()
     is_back = False
-    while not is_back and (now_s := time.monotonic()) < began + _BACK_LIMIT_S:
-        if now_s > there + _GONE_LIMIT_S:
-            break
-        heed()
+    while not is_back and now_s < min(began + _BACK_LIMIT_S, there + _GONE_LIMIT_S):
+        before_each()
         try:
-            connection = connection or target.connect_anew()
+            connection = connection or target.connect_raw()
             is_back = _is_back(connection, size_bytes)
             there = time.monotonic()
         # Whatever the connector makes of a server in distress, only time may end the attempts.
@@ -158,6 +149,7 @@ def set_back(
                 connection = None
         if not is_back:
             time.sleep(min(_POLL_S + (time.monotonic() - began) / 30, _POLL_MOST_S))
+        now_s = time.monotonic()
     if connection is not None:
         connection.shutdown()
     return is_back
@@ -174,44 +166,54 @@ def _is_back(connection: Any, size_bytes: int) -> bool:
     """Return whether a pool has a size and keeps it; ask for that size where it has another."""
     with connection.cursor() as cursor:
         cursor.execute(_STATUS)
-        said = _said(cursor.fetchall())
+        status = _status(cursor.fetchall())
         cursor.execute(_SIZE)
         [(now,)] = cursor.fetchall()
         if int(now) != size_bytes:
             cursor.execute(f"SET GLOBAL innodb_buffer_pool_size = {int(size_bytes)}")
             return False
-    return has_ended(said)
+    return has_ended(status)
 
 
 @contextmanager
 def guarded(target: Target, size_bytes: int) -> Iterator[Callable[[], bool]]:
-    """Run the block, then set the pool back; a process beside us does so where we cannot.
+    """Run the block, then set the pool back; a second process does so if this one cannot.
 
-    It starts before anything is changed, in a session of its own, so that neither a terminal's
+    It starts before anything is changed, in its own session, so that neither a terminal's
     signals nor `kill -9` of this process reach it. It learns of our death by the pipe between us,
-    and takes a long silence for it. The block gets a function that gives a sign of life and
+    and takes a long silence for one. The block gets a function that gives a sign of life and
     returns whether that process is there.
 
     Raises
     ------
     InnolabError
-        Where that process cannot start, or the pool could not be set back: instead of what the
+        If that process cannot start, or the pool could not be set back: instead of what the
         block raised, which matters less.
     """
     connection = standby(target)
-    with _beside(target, size_bytes) as beside:
-
-        def is_guarded() -> bool:
-            return _tell(beside, ALIVE)
-
+    # Without a buffer, of which a rest would be written to one that was killed, which raises.
+    with subprocess.Popen(
+        children.python("innolab.sizing.watchdog"), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
+    ) as watchdog:  # fmt: skip
+        assert watchdog.stdin is not None
+        assert watchdog.stdout is not None
+        pipe = watchdog.stdin.fileno()
+        _write_line(pipe, json.dumps({"size_bytes": size_bytes, "target": asdict(target)}))
+        if watchdog.stdout.readline().decode().strip() != READY:
+            raise InnolabError(
+                "The process that would set the pool back could not start, so the pool was not "
+                "touched. Leave --resize out."
+            )
+        is_guarded = partial(_write_line, pipe, ALIVE)
         try:
             yield is_guarded
         finally:
             with _undisturbed():
                 is_back = set_back(target, size_bytes, connection, is_guarded)
-                _tell(beside, DONE if is_back else FAILED)
+                _write_line(pipe, DONE if is_back else FAILED)
                 # It tries once more, and says by its exit status what came of it.
-                is_back = is_back or beside.wait() == 0
+                is_back = is_back or watchdog.wait() == 0
             if not is_back:
                 raise InnolabError(
                     f"The pool could not be set back to {bytes_text(size_bytes)}: the server does "
@@ -220,31 +222,10 @@ def guarded(target: Target, size_bytes: int) -> Iterator[Callable[[], bool]]:
                 ) from None
 
 
-@contextmanager
-def _beside(target: Target, size_bytes: int) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run the process that sets a pool back while the block runs.
-
-    Without a buffer, of which a rest would be written to one that was killed, which raises.
-    """
-    with subprocess.Popen(
-        children.python("innolab.sizing.watchdog"), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, bufsize=0, start_new_session=True,
-    ) as beside:  # fmt: skip
-        assert beside.stdout is not None
-        _tell(beside, json.dumps({"size_bytes": size_bytes, "target": asdict(target)}))
-        if beside.stdout.readline().decode().strip() != READY:
-            raise InnolabError(
-                "The process that would set the pool back could not start, so the pool was not "
-                "touched. Leave --resize out."
-            )
-        yield beside
-
-
-def _tell(beside: "subprocess.Popen[bytes]", line: str) -> bool:
-    """Write a line to the process beside us, and return whether it is there to read it."""
-    assert beside.stdin is not None
+def _write_line(pipe: int, line: str) -> bool:
+    """Write a line to the other process, and return whether it is there to read it."""
     with contextlib.suppress(BrokenPipeError):
-        os.write(beside.stdin.fileno(), f"{line}\n".encode())
+        os.write(pipe, f"{line}\n".encode())
         return True
     return False
 

@@ -1,7 +1,7 @@
 """A connection to a server that may be an impostor: it gets no password to read.
 
-Some methods of authentication hand the password over as it is. They are used where the other end is
-known: a unix socket, or a certificate that was verified.
+Some methods of authentication hand the password over as it is. They are used only if the other end
+is known: a unix socket, or a certificate that was verified.
 """
 
 import ssl
@@ -77,8 +77,7 @@ class _Authenticator(MySQLAuthenticator):
         # The method of the first packet was chosen by the connector.
         assert self._auth_strategy is not None
         self._switch_auth_strategy(self._auth_strategy.name)
-        found: bytes | None = super()._handle_server_response(sock, pkt)
-        return found
+        return super()._handle_server_response(sock, pkt)
 
     def _switch_auth_strategy(
         self, new_strategy_name: str, strategy_class: str | None = None,
@@ -113,7 +112,7 @@ class SafeConnection(MySQLConnection):
     Raises
     ------
     InputError
-        Where the server asks for what only a server that is known is given.
+        If the server asks for what only a server that is known is given.
     Exception
         As the connector has it, which makes of packets without sense errors of any kind.
     """
@@ -125,7 +124,7 @@ class SafeConnection(MySQLConnection):
         if tls.mode == "DISABLED" or is_socket:
             options["ssl_disabled"] = True
         elif tls.mode != "PREFERRED":
-            # Or the connector would go on in the clear where the server offers no TLS.
+            # Or the connector would go on in the clear if the server offers no TLS.
             options["ssl_verify_cert"] = True
         # Each packet is waited for again, so a byte now and then would keep us for hours.
         watch = threading.Timer(greeting_s, self._hang_up)

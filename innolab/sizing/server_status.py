@@ -5,11 +5,14 @@ the pool's latches while it copies them all.
 """
 
 import math
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import printable, shown
@@ -21,11 +24,6 @@ _COUNTERS = (
     "Innodb_buffer_pool_pages_data", "Innodb_buffer_pool_pages_free",
     "Innodb_buffer_pool_pages_total", "Innodb_buffer_pool_read_ahead",
     "Innodb_buffer_pool_read_requests", "Innodb_pages_read", "Questions",
-)  # fmt: skip
-_VARIABLES = (
-    "innodb_buffer_pool_chunk_size", "innodb_buffer_pool_instances", "innodb_buffer_pool_size",
-    "innodb_flush_method", "innodb_old_blocks_pct", "innodb_old_blocks_time", "innodb_page_size",
-    "performance_schema", "information_schema_stats_expiry", "version", "version_comment",
 )  # fmt: skip
 _OURS = "('mysql', 'sys', 'information_schema', 'performance_schema')"
 _PROMOTED = "SELECT SUM(PAGES_MADE_YOUNG) FROM information_schema.INNODB_BUFFER_POOL_STATS"
@@ -49,15 +47,6 @@ _CLIENTS = (
     "AND PROCESSLIST_ID <> CONNECTION_ID() AND (PROCESSLIST_COMMAND IN ('Query', 'Execute') "
     "OR PROCESSLIST_COMMAND = 'Sleep' AND PROCESSLIST_TIME <= 1)"
 )
-# Variables that are numbers, each with the range in which a server can have it.
-_RANGES = {
-    "innodb_buffer_pool_chunk_size": (0, 2**50),
-    "innodb_buffer_pool_instances": (0, 2**16),
-    "innodb_buffer_pool_size": (2**20, 2**50),
-    "innodb_old_blocks_pct": (1, 99),
-    "innodb_old_blocks_time": (0, 2**32),
-    "innodb_page_size": (2**10, 2**20),
-}
 # Counters that only grow.
 _GROWING = ("Innodb_buffer_pool_read_ahead", "Innodb_buffer_pool_read_requests",
             "Innodb_pages_read")  # fmt: skip
@@ -79,14 +68,23 @@ class ServerTable:
     index_bytes: int
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What a server is, and what it holds. Tables of the server itself are not counted."""
+class Facts(BaseModel, frozen=True):
+    """What a server is, by its variables, each in the range that it can have; and its tables.
+
+    Tables of the server itself are not counted.
+    """
 
     version: str
-    comment: str
-    variables: Mapping[str, str]
-    tables: tuple[ServerTable, ...]
+    version_comment: str = ""
+    information_schema_stats_expiry: str | None = None
+    innodb_buffer_pool_chunk_size: int = Field(1, ge=0, le=2**50)
+    innodb_buffer_pool_instances: int = Field(1, ge=0, le=2**16)
+    innodb_buffer_pool_size: int = Field(ge=2**20, le=2**50)
+    innodb_flush_method: str = ""
+    innodb_old_blocks_pct: int = Field(37, ge=1, le=99)
+    innodb_old_blocks_time: int = Field(0, ge=0, le=2**32)
+    innodb_page_size: int = Field(16384, ge=2**10, le=2**20)
+    tables: tuple[ServerTable, ...] = ()
 
     @property
     def release(self) -> tuple[int, ...]:
@@ -94,13 +92,14 @@ class Facts:
         return _release(self.version)
 
     @property
+    def data_bytes(self) -> int:
+        """Return the bytes of all tables."""
+        return sum(table.data_bytes + table.index_bytes for table in self.tables)
+
+    @property
     def is_mariadb(self) -> bool:
         """Return whether it is a MariaDB."""
-        return "mariadb" in f"{self.version} {self.comment}".lower()
-
-    def number(self, name: str, default: float = 0.0) -> float:
-        """Return a variable as a number."""
-        return float(self.variables.get(name, default))
+        return "mariadb" in f"{self.version} {self.version_comment}".lower()
 
 
 @dataclass(frozen=True)
@@ -110,9 +109,9 @@ class Stretch:
     Attributes
     ----------
     samples : as `Visit.sample` returns them
-    promoted : how often a hit moved an old page to the young part, NaN where not known
-    waited_s : that threads waited for reads of data files, NaN where not known
-    used : reads and writes of rows by table and index, where they were counted
+    promoted : how often a hit moved an old page to the young part, NaN if not known
+    waited_s : that threads waited for reads of data files, NaN if not known
+    used : reads and writes of rows by table and index, if they were counted
     """
 
     samples: list[Values]
@@ -126,23 +125,19 @@ class Visit:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.connection: Any = None
         self._asked = 0
 
     def __enter__(self) -> "Visit":
-        self._connection = self.target.connect()
+        self.connection = self.target.connect()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    @property
-    def connection(self) -> Any:
-        """Return the connection, for statements of those who know what they change."""
-        return self._connection
+        self.connection.close()
 
     def answer_within(self, seconds: int) -> None:
         """Take a server that is silent for longer as one that stopped answering."""
-        self._connection.read_timeout = self._connection.write_timeout = seconds
+        self.connection.read_timeout = self.connection.write_timeout = seconds
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, their texts without control characters.
@@ -150,21 +145,21 @@ class Visit:
         Raises
         ------
         InputError
-            Where the user has no right to them.
+            If the user has no right to them.
         InnolabError
-            Where the server is gone, or its answer makes no sense or does not end.
+            If the server is gone, or its answer makes no sense or does not end.
         """
         self._asked += 1
         with answering():
-            cursor = self._connection.cursor()
+            cursor = self.connection.cursor()
             cursor.execute(sql)
-            found = _bounded(cursor) if cursor.with_rows else []
-            # Not where rows are left: closing would raise that, and hide what happened.
+            rows = _bounded(cursor) if cursor.with_rows else []
+            # Not if rows are left: closing would raise that, and hide what happened.
             cursor.close()
-        return found
+        return rows
 
     def _rows_of_all_tables(self, sql: str) -> list[tuple[Any, ...]]:
-        usual_s = self._connection.read_timeout
+        usual_s = self.connection.read_timeout
         self.answer_within(_LONGEST_ANSWER_S)
         try:
             return self.rows(sql)
@@ -177,12 +172,13 @@ class Visit:
         Raises
         ------
         InputError
-            Where it is too old, or has no InnoDB.
+            If it is too old, or has no InnoDB.
         InnolabError
             As `rows`.
         """
+        names = [name for name in Facts.model_fields if name != "tables"]
         with answering():
-            named = {str(name): str(value) for name, value in self._shown("VARIABLES", _VARIABLES)}
+            named = {str(name): str(value) for name, value in self._shown("VARIABLES", names)}
         version = named.get("version", "")
         if _release(version) < OLDEST:
             raise InputError(
@@ -191,47 +187,51 @@ class Visit:
             )
         if "innodb_buffer_pool_size" not in named:
             raise InputError(f"This server ({version}) has no InnoDB, so there is no pool to size.")
-        _require_in_range(named)
+        try:
+            facts = Facts.model_validate(named)
+        except ValidationError as error:
+            name = error.errors()[0]["loc"][0]
+            raise InnolabError(
+                f"The server says that its {name} is {shown(named[str(name)])}, which cannot be. "
+                "Check that it is a MySQL server."
+            ) from None
         if "information_schema_stats_expiry" in named:
             # Else the server keeps what it is asked for in a table of its own: that is a write.
             self.rows("SET SESSION information_schema_stats_expiry = 0")
         with answering():
-            tables = [
+            tables = tuple(
                 ServerTable(f"{schema}.{name}", int(_counted(data or 0)), int(_counted(index or 0)))
                 for schema, name, data, index in self._rows_of_all_tables(_SIZES)
-            ]
-        return Facts(version, named.get("version_comment", ""), named, tuple(tables))
+            )
+        return facts.model_copy(update={"tables": tables})
 
     def stretch(
-        self, seconds: float, period_s: float, heed: Callable[[Values], None] | None = None
+        self, seconds: float, period_s: float, check: Callable[[Values], None] | None = None
     ) -> Stretch:
         """Watch the server for some seconds and return what its counters showed.
 
         Parameters
         ----------
         period_s : between two samples, of which each is two statements
-        heed : is called with each sample, and may raise to end it
+        check : is called with each sample, and may raise to end it
         """
-        before, used = self._sums(), self._used()
+        sums, rows = self._sums(), self._used_rows()
         samples = [self.sample()]
         end = samples[0]["t_s"] + seconds
         while samples[-1]["t_s"] < end:
             left = end - time.monotonic()
             time.sleep(max(0.0, left if left < 1.5 * period_s else period_s))
             samples.append(self.sample())
-            if heed:
-                heed(samples[-1])
+            if check:
+                check(samples[-1])
         _require_growing(samples)
-        after, used_after = self._sums(), self._used()
-        promoted, waited_ps = (b - a for a, b in zip(before, after, strict=True))
-        counted = {
-            key: (read - used.get(key, (0, 0))[0], written - used.get(key, (0, 0))[1])
-            for key, (read, written) in used_after.items()
+        promoted, waited_ps = (b - a for a, b in zip(sums, self._sums(), strict=True))
+        used = {
+            key: (read - rows.get(key, (0, 0))[0], written - rows.get(key, (0, 0))[1])
+            for key, (read, written) in self._used_rows().items()
         }
-        return Stretch(
-            samples, promoted, waited_ps / 1e12,
-            {key: both for key, both in counted.items() if any(both)},
-        )  # fmt: skip
+        used = {key: counts for key, counts in used.items() if any(counts)}
+        return Stretch(samples, promoted, waited_ps / 1e12, used)
 
     def sample(self) -> Values:
         """Return the counters now, `Questions` without our own.
@@ -241,8 +241,8 @@ class Visit:
         """
         began = time.monotonic()
         with answering():
-            said = dict(self._shown("STATUS", _COUNTERS))
-            values = {name: _counted(said[name]) for name in _COUNTERS}
+            counters = dict(self._shown("STATUS", _COUNTERS))
+            values = {name: _counted(counters[name]) for name in _COUNTERS}
             # On a server with few statements ours would be the most, and hide that it has stalled.
             values["Questions"] -= self._asked
             [(clients,)] = self.rows(_CLIENTS)
@@ -252,17 +252,18 @@ class Visit:
         now_s = time.monotonic()
         return {**values, "t_s": now_s, "took_s": now_s - began}
 
-    def _shown(self, what: str, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    def _shown(self, what: str, names: Sequence[str]) -> list[tuple[Any, ...]]:
         listed = ", ".join(f"'{name}'" for name in names)
         return self.rows(f"SHOW GLOBAL {what} WHERE Variable_name IN ({listed})")
 
     def _sums(self) -> tuple[float, ...]:
         with answering():
-            [[promoted], [waited]] = self.rows(_PROMOTED), self.rows(_WAITS)
-            both = promoted + waited
-            return tuple(math.nan if value is None else _counted(value) for value in both)
+            [(promoted,)], [(waited,)] = self.rows(_PROMOTED), self.rows(_WAITS)
+            return tuple(
+                math.nan if value is None else _counted(value) for value in (promoted, waited)
+            )
 
-    def _used(self) -> dict[tuple[str, str | None], tuple[int, int]]:
+    def _used_rows(self) -> dict[tuple[str, str | None], tuple[int, int]]:
         with answering():
             return {
                 (f"{schema}.{name}", index): (int(read), int(written))
@@ -272,22 +273,19 @@ class Visit:
 
 def _bounded(cursor: Any) -> list[tuple[Any, ...]]:
     """Return the rows that a server sends, as long as there is an end to them."""
-    found: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     characters = 0
     for row in cursor:
-        texts = [cell for cell in row if isinstance(cell, str | bytes | bytearray)]
-        characters += sum(map(len, texts))
-        if len(found) == _MOST_ROWS or characters > _MOST_CHARACTERS:
+        characters += sum(len(cell) for cell in row if isinstance(cell, str | bytes | bytearray))
+        if len(rows) == _MOST_ROWS or characters > _MOST_CHARACTERS:
             raise InnolabError(
                 f"The server answered with more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} "
-                "characters. See that it is a MySQL server."
+                "characters. Check that it is a MySQL server."
             )
-        found.append(tuple(map(_plain, row)))
-    return found
-
-
-def _plain(cell: Any) -> Any:
-    return printable(cell[:_LONGEST_TEXT]) if isinstance(cell, str) else cell
+        rows.append(tuple(
+            printable(cell[:_LONGEST_TEXT]) if isinstance(cell, str) else cell for cell in row
+        ))  # fmt: skip
+    return rows
 
 
 def _counted(value: Any) -> float:
@@ -295,19 +293,6 @@ def _counted(value: Any) -> float:
     if not 0 <= (number := float(value)) < _MOST_COUNTED:
         raise ValueError(f"{number} is no count")
     return number
-
-
-def _require_in_range(variables: Mapping[str, str]) -> None:
-    for name, (least, most) in _RANGES.items():
-        try:
-            is_right = least <= float(variables.get(name, least)) <= most
-        except ValueError:
-            is_right = False
-        if not is_right:
-            raise InnolabError(
-                f"The server says that its {name} is {shown(variables[name])}, and it has to be a "
-                f"number from {least:,} to {most:,}. See that it is a MySQL server."
-            )
 
 
 def _require_growing(samples: list[Values]) -> None:
@@ -325,9 +310,5 @@ def _release(version: str) -> tuple[int, ...]:
     >>> _release("5.6.24-log")
     (5, 6, 24)
     """
-    numbers: list[int] = []
-    for part in version.split("-")[0].split("."):
-        if not part.isdecimal():
-            break
-        numbers.append(int(part))
-    return tuple(numbers)
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()

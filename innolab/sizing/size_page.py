@@ -1,66 +1,75 @@
 """The page that shows what other sizes of a server's buffer pool would give."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from innolab.base.units import bytes_text, number
 from innolab.report import figures, pages
+from innolab.sizing import size_document
+from innolab.sizing.size_document import Range, SizeDocument
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 _LINE, _MEASURED = "#0173b2", "#de8f05"
 _MIB = 2**20
+# A size of the pool, how it is known, and a value there.
+Place = tuple[int, str, Range]
 
 
-class Place(NamedTuple):
-    """A size of the pool and a value there with its interval, NaN where it has none."""
-
-    pool_bytes: int
-    estimate: float
-    low: float
-    high: float
-    is_measured: bool
-
-
-def write(
-    path: Path, reads: Sequence[Place], per_s: Sequence[Place], values: Mapping[str, Any]
-) -> Path:
+def write(path: Path, document: SizeDocument) -> Path:
     """Write a page that loads nothing from elsewhere, and return its path.
-
-    Parameters
-    ----------
-    reads : pages read a statement
-    per_s : statements a second; empty where they are not known
-    values : `summary`, `table`, `offers`, `unknown` and `closing`, as the template takes them
 
     Raises
     ------
     InputError
-        Where its folder cannot be written.
+        If its folder cannot be written.
     """
-    picture = _drawn(reads, per_s)
-    drawn = figures.as_svg(picture, "sizes")
-    said = "; ".join(
-        f"{number(one.estimate)} at {bytes_text(one.pool_bytes)}"
-        f"{' (measured)' if one.is_measured else ''}"
-        for one in reads
+    reads = [(row.pool_bytes, row.known, row.reads_a_statement) for row in document.rows]
+    rates = [
+        (row.pool_bytes, row.known, row.statements_per_s)
+        for row in document.rows
+        if row.statements_per_s
+    ]
+    values = "; ".join(
+        f"{number(value.estimate)} at {bytes_text(pool)}{' (measured)' * (known == 'measured')}"
+        for pool, known, value in reads
     )
-    shown = figures.labelled(drawn, f"Pages read a statement: {said}.")
-    return pages.write(path, "size.html.j2", figure=shown, **values)
+    shown = figures.labelled(
+        figures.as_svg(drawn(reads, rates), "sizes"), f"Pages read a statement: {values}."
+    )
+    return pages.write(
+        path, "size.html.j2", figure=shown, summary=size_document.summary(document),
+        table=size_document.table(document), offers=size_document.offered(document),
+        unknown=document.not_known, closing=size_document.closing(document),
+    )  # fmt: skip
 
 
-def _drawn(reads: Sequence[Place], per_s: Sequence[Place]) -> "Picture":
+def drawn(reads: Sequence[Place], rates: Sequence[Place]) -> "Picture":
+    """Return a panel of pages read a statement, and one of statements a second if known."""
     from matplotlib.figure import Figure as Picture
 
-    shown = [("pages read a statement", reads), ("statements a second", per_s)]
-    panels = [(label, places) for label, places in shown if places]
+    panels = {"pages read a statement": reads, "statements a second": rates}
+    panels = {label: places for label, places in panels.items() if places}
     picture = Picture(figsize=(4.4 * max(len(panels), 1), 3.4), layout="constrained")
-    for place, (label, places) in enumerate(panels, 1):
-        axes = picture.add_subplot(1, len(panels), place)
-        _panel(axes, places)
+    for position, (label, places) in enumerate(panels.items(), 1):
+        axes = picture.add_subplot(1, len(panels), position)
+        # Through what was measured a line would show as modelled what the model does not say.
+        if lines := [(pool / _MIB, value) for pool, known, value in places if known == "modelled"]:
+            sizes = [size for size, _ in lines]
+            estimates = [value.estimate for _, value in lines]
+            low, high = ([_end(value, end) for _, value in lines] for end in ("low", "high"))
+            axes.plot(sizes, estimates, color=_LINE, linewidth=1.5, label="modelled")
+            axes.fill_between(
+                sizes, low, high, color=_LINE, alpha=0.2, linewidth=0, label="its interval"
+            )
+        dots = [(pool, value.estimate) for pool, known, value in places if known == "measured"]
+        axes.plot(
+            [pool / _MIB for pool, _ in dots], [estimate for _, estimate in dots], "o",
+            color=_MEASURED, label="measured",
+        )  # fmt: skip
         axes.set_xlabel("buffer pool (MiB)")
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
@@ -72,19 +81,6 @@ def _drawn(reads: Sequence[Place], per_s: Sequence[Place]) -> "Picture":
     return picture
 
 
-def _panel(axes: "Axes", places: Sequence[Place]) -> None:
-    # Through what was measured a line would show as modelled what the model does not say.
-    if modelled := [one for one in places if not one.is_measured]:
-        at = [one.pool_bytes / _MIB for one in modelled]
-        axes.plot(
-            at, [one.estimate for one in modelled], color=_LINE, linewidth=1.5, label="modelled"
-        )
-        axes.fill_between(
-            at, [one.low for one in modelled], [one.high for one in modelled], color=_LINE,
-            alpha=0.2, linewidth=0, label="its interval",
-        )  # fmt: skip
-    seen = [one for one in places if one.is_measured]
-    axes.plot(
-        [one.pool_bytes / _MIB for one in seen], [one.estimate for one in seen], "o",
-        color=_MEASURED, label="measured",
-    )  # fmt: skip
+def _end(value: Range, name: str) -> float:
+    end = getattr(value, name)
+    return math.nan if end is None else end

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import mean, stdev
 
 from innolab.base.units import bytes_text
 from innolab.sizing.ladder import Rung
 from innolab.sizing.pool_sizes import LEAST_EVENTS, PoolSizePoint
-from innolab.sizing.server_status import Facts, Stretch
+from innolab.sizing.server_status import Facts, Stretch, Values
 
 PARTS = 12
 _PERIODS_S = (0.5, 5.0)
@@ -27,7 +28,7 @@ def period_s(seconds: float) -> float:
 
 
 def point_of(rung: Rung) -> PoolSizePoint | None:
-    """Return a size of a ladder as what the analysis takes; None where it was not as wanted."""
+    """Return a size of a ladder as what the analysis takes; None if it was not as wanted."""
     if rung.stretch is None or rung.says or is_filling(rung.stretch):
         return None
     return point(rung.stretch, rung.size_bytes)
@@ -36,31 +37,17 @@ def point_of(rung: Rung) -> PoolSizePoint | None:
 def point(stretch: Stretch, pool_bytes: int) -> PoolSizePoint:
     """Return a stretch as what the analysis takes."""
     first, last = stretch.samples[0], stretch.samples[-1]
-
-    def grown(name: str) -> float:
-        return last[name] - first[name]
-
-    parts = [
-        (b["Innodb_pages_read"] - a["Innodb_pages_read"]) / (b["Questions"] - a["Questions"])
-        for a, b in _parts(stretch)
-        if b["Questions"] > a["Questions"]
-    ]
+    reads = _ratios(stretch.samples, "Innodb_pages_read", "Questions")
     return PoolSizePoint(
         pool_bytes=pool_bytes,
         pages=last["Innodb_buffer_pool_pages_data"] + last["Innodb_buffer_pool_pages_free"],
-        seconds=grown("t_s"),
-        statements=grown("Questions"),
-        requests=grown("Innodb_buffer_pool_read_requests"),
-        reads=grown("Innodb_pages_read"),
+        seconds=last["t_s"] - first["t_s"],
+        statements=last["Questions"] - first["Questions"],
+        requests=_grown("Innodb_buffer_pool_read_requests", first, last),
+        reads=_grown("Innodb_pages_read", first, last),
         promoted=None if math.isnan(stretch.promoted) else stretch.promoted,
-        spread=_standard_error(parts),
+        spread=_variation(reads) / math.sqrt(max(len(reads), 1)),
     )
-
-
-def _parts(stretch: Stretch) -> list[tuple[dict[str, float], dict[str, float]]]:
-    """Return the ends of about equal parts of a stretch."""
-    step = max(1, len(stretch.samples) // PARTS)
-    return list(pairwise(stretch.samples[::step]))
 
 
 def rate_spread(stretch: Stretch) -> float:
@@ -68,21 +55,25 @@ def rate_spread(stretch: Stretch) -> float:
 
     Not that of the mean: what made one part slower than another may last longer than the stretch.
     """
-    rates = [
-        (b["Questions"] - a["Questions"]) / (b["t_s"] - a["t_s"])
-        for a, b in _parts(stretch)
-        if b["t_s"] > a["t_s"]
+    return _variation(_ratios(stretch.samples, "Questions", "t_s"))
+
+
+def _grown(name: str, first: Values, last: Values) -> float:
+    return last[name] - first[name]
+
+
+def _ratios(samples: Sequence[Values], counter: str, over: str) -> list[float]:
+    """Return by how much a counter grew over another, in about equal parts of a stretch."""
+    step = max(1, len(samples) // PARTS)
+    return [
+        _grown(counter, first, last) / _grown(over, first, last)
+        for first, last in pairwise(samples[::step])
+        if _grown(over, first, last) > 0
     ]
-    return _standard_error(rates) * math.sqrt(len(rates))
 
 
-def _standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean of values, over their mean."""
-    mean = sum(values) / len(values) if values else 0.0
-    if mean <= 0 or len(values) < 3:
-        return 0.0
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(variance / len(values)) / mean
+def _variation(values: Sequence[float]) -> float:
+    return stdev(values) / mean(values) if len(values) > 2 and mean(values) > 0 else 0.0
 
 
 def asked_bytes(facts: Facts, stretch: Stretch) -> int:
@@ -90,22 +81,27 @@ def asked_bytes(facts: Facts, stretch: Stretch) -> int:
 
     Writing changes every index of a table, though only the one that finds the row is counted.
     """
-    by_table: dict[str, bool] = {}
-    for (table, index), (_, written) in stretch.used.items():
-        in_index = index not in (None, "PRIMARY") or written > 0
-        by_table[table] = by_table.get(table, False) or in_index
-    found = sum(
-        table.data_bytes + (table.index_bytes if by_table[table.name] else 0)
+    asked = {table for table, _ in stretch.used}
+    indexed = {
+        table for (table, index), (_, written) in stretch.used.items()
+        if index not in (None, "PRIMARY") or written > 0
+    }  # fmt: skip
+    size_bytes = sum(
+        table.data_bytes + (table.index_bytes if table.name in indexed else 0)
         for table in facts.tables
-        if table.name in by_table
+        if table.name in asked
     )
-    return found or sum(table.data_bytes + table.index_bytes for table in facts.tables)
+    return size_bytes or facts.data_bytes
 
 
 def is_filling(stretch: Stretch) -> bool:
     """Return whether a pool has room left."""
+    return _free_share(stretch) > _FREE
+
+
+def _free_share(stretch: Stretch) -> float:
     last = stretch.samples[-1]
-    return last["Innodb_buffer_pool_pages_free"] > _FREE * last["Innodb_buffer_pool_pages_total"]
+    return last["Innodb_buffer_pool_pages_free"] / last["Innodb_buffer_pool_pages_total"]
 
 
 def doubts(facts: Facts, stretch: Stretch, now: PoolSizePoint, rungs: list[Rung]) -> list[str]:
@@ -117,7 +113,7 @@ def doubts(facts: Facts, stretch: Stretch, now: PoolSizePoint, rungs: list[Rung]
 def _of_server(facts: Facts) -> Iterator[str]:
     if facts.is_mariadb:
         yield "This is MariaDB, on which innolab's sizing was not tested."
-    method = facts.variables.get("innodb_flush_method") or "unset"
+    method = facts.innodb_flush_method or "unset"
     if "O_DIRECT" not in method:
         yield (
             f"innodb_flush_method is {method}: reads may come from the operating system's cache, "
@@ -138,14 +134,12 @@ def _of_data(facts: Facts, stretch: Stretch) -> Iterator[str]:
 
 
 def _of_load(stretch: Stretch, now: PoolSizePoint) -> Iterator[str]:
-    first, last = stretch.samples[0], stretch.samples[-1]
     if is_filling(stretch):
-        share = last["Innodb_buffer_pool_pages_free"] / last["Innodb_buffer_pool_pages_total"]
         yield (
-            f"{share:.0%} of the pool is free: it has not filled, or all data lie in it. A larger "
-            "one gives nothing now; what a smaller one would do is not known."
+            f"{_free_share(stretch):.0%} of the pool is free: it has not filled, or holds all "
+            "data. A larger one gives nothing now; what a smaller one would do is not known."
         )
-    ahead = last["Innodb_buffer_pool_read_ahead"] - first["Innodb_buffer_pool_read_ahead"]
+    ahead = _grown("Innodb_buffer_pool_read_ahead", stretch.samples[0], stretch.samples[-1])
     if now.reads and ahead > _SCANS * now.reads:
         yield (
             f"{ahead / now.reads:.0%} of the pages were read ahead, so tables are scanned. The "
@@ -173,13 +167,10 @@ def _of_rung(rung: Rung) -> str | None:
 
 
 def _trend(stretch: Stretch) -> float:
-    """Return by how much reads a statement differ between the halves of a stretch, as a share.
-
-    Of the smaller one: infinite where that is 0.
-    """
+    """Return by how much reads a statement differ between the halves, as a share of the fewer."""
     first, middle, last = (stretch.samples[i] for i in (0, len(stretch.samples) // 2, -1))
     halves = [
-        (b["Innodb_pages_read"] - a["Innodb_pages_read"]) / max(b["Questions"] - a["Questions"], 1)
+        _grown("Innodb_pages_read", a, b) / max(_grown("Questions", a, b), 1)
         for a, b in ((first, middle), (middle, last))
     ]
     return abs(halves[1] - halves[0]) / min(halves) if min(halves) > 0 else math.inf

@@ -15,7 +15,6 @@ from mysql.connector.errors import ReadTimeoutError, WriteTimeoutError
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import one_line
 from innolab.sizing import option_file
-from innolab.sizing.option_file import Options
 from innolab.sizing.safe_connection import SafeConnection
 
 _NO_NUMBER = -1
@@ -36,7 +35,7 @@ class Target:
     Attributes
     ----------
     socket : path of its unix socket
-    defaults_file : an option file with a section [client], as the command-line client takes
+    defaults_file : an option file with a group [client], as the command-line client takes
     user : who asks; else as the option file says, else the user of this process
     silent_s : how long to wait for the server to let us in, and for each answer
     """
@@ -47,10 +46,10 @@ class Target:
     silent_s: float = 20.0
 
     def check(self) -> None:
-        """Raise InputError where what was given cannot lead to a server."""
+        """Raise InputError if the arguments cannot lead to a server."""
         if self.socket is None and self.defaults_file is None:
             raise InputError(
-                "No server was named. Give --socket PATH, or --defaults-file FILE with a section "
+                "No server was named. Give --socket PATH, or --defaults-file FILE with a group "
                 "[client] that names socket or host, user and password."
             )
         for path in (self.socket, self.defaults_file):
@@ -63,36 +62,56 @@ class Target:
         Raises
         ------
         InputError
-            Where the server cannot be reached, does not let the user in, or is none.
+            If the server cannot be reached, does not let the user in, or is none.
         """
         began = time.monotonic()
         try:
-            return self.connect_anew()
+            return self.connect_raw()
         except InnolabError:
             raise
         # The connector makes errors of any kind of what does not keep to MySQL's protocol.
         except Exception as error:
-            where = self.socket or f"as {self.defaults_file} says"
             is_silent = time.monotonic() - began >= self.silent_s
             raise InputError(
-                f"The server {where} could not be reached: {_why(error, self.silent_s, is_silent)} "
-                "Nothing was changed."
+                f"The server {self.socket or f'as {self.defaults_file} says'} could not be "
+                f"reached: {self._why(error, is_silent=is_silent)} Nothing was changed."
             ) from None
 
-    def connect_anew(self) -> Any:
+    def _why(self, error: Exception, *, is_silent: bool) -> str:
+        """Return why there is no connection, and what to do."""
+        if getattr(error, "errno", None) == errorcode.ER_ACCESS_DENIED_ERROR:
+            advice = (
+                f"See user and password in {self.defaults_file}: a value that holds # is in "
+                "quotes, a backslash in it is doubled, and groups other than "
+                f"{', '.join(option_file.GROUPS)} are not read."
+                if self.defaults_file
+                else "Name a user with --user, and give the password in an option file: "
+                "--defaults-file."
+            )
+            return f"{error_text(error)}. {advice}"
+        if is_silent:
+            return (
+                f"it was silent, or did not let us in within {self.silent_s:g} s. Check that it is "
+                "MySQL."
+            )
+        if not isinstance(error, Error | OSError):
+            return "what it sent is not MySQL's protocol. Check that it is a MySQL server."
+        return f"{error_text(error)}. Check that the server runs, and that this user may reach it."
+
+    def connect_raw(self) -> Any:
         """Return a connection; raises as the connector does.
 
         The collation is named because the connector's own default is unknown to 5.6.
         """
-        said = option_file.read(Path(self.defaults_file)) if self.defaults_file else Options()
-        socket = self.socket or said.socket
-        user = self.user or said.user or getpass.getuser()
+        path = self.defaults_file
+        options = option_file.read(Path(path)) if path else option_file.Options()
+        socket = self.socket or options.socket
         return SafeConnection(
-            said.tls,
+            options.tls,
             self.silent_s,
-            **({"unix_socket": socket} if socket else {"host": said.host, "port": said.port}),
-            user=user,
-            password=said.password,
+            **({"unix_socket": socket} if socket else {"host": options.host, "port": options.port}),
+            user=self.user or options.user or getpass.getuser(),
+            password=options.password,
             charset="utf8mb4",
             collation="utf8mb4_general_ci",
             autocommit=True,
@@ -101,21 +120,7 @@ class Target:
         )
 
 
-def _why(error: Exception, limit_s: float, is_silent: bool) -> str:
-    """Return why there is no connection, and what to do."""
-    if getattr(error, "errno", None) == errorcode.ER_ACCESS_DENIED_ERROR:
-        return (
-            f"{words(error)}. Name a user with --user, and give the password in an option file: "
-            "--defaults-file."
-        )
-    if is_silent:
-        return f"it was silent, or did not let us in within {limit_s:g} s. See that it is MySQL."
-    if not isinstance(error, Error | OSError):
-        return "what it sent is not MySQL's protocol. See that it is a MySQL server."
-    return f"{words(error)}. See that the server runs, and that this user may reach it."
-
-
-def words(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return what an error says on one line: it may be what an unknown server said."""
     return one_line(str(getattr(error, "msg", None) or error)).rstrip(". ")
 
@@ -134,9 +139,9 @@ def answering() -> Iterator[None]:
     Raises
     ------
     InputError
-        Where the user has no right to what is asked for.
+        If the user has no right to what is asked for.
     InnolabError
-        Where the server is gone, or its answer makes no sense.
+        If the server is gone, or its answer makes no sense.
     """
     try:
         yield
@@ -148,7 +153,7 @@ def answering() -> Iterator[None]:
     except Exception:
         raise InnolabError(
             "What the server answered makes no sense: a counter that is missing or no number, or a "
-            "packet that is not MySQL's. See that it is a MySQL server."
+            "packet that is not MySQL's. Check that it is a MySQL server."
         ) from None
 
 
@@ -156,7 +161,7 @@ def refusal(error: Error) -> InnolabError:
     """Return what a statement's failure means: a right that is missing, or a server that went."""
     if error.errno in _DENIED:
         return InputError(
-            f"The server does not let this user read what is needed: {words(error)}. It takes "
+            f"The server does not let this user read what is needed: {error_text(error)}. It takes "
             "GRANT PROCESS ON *.* and GRANT SELECT ON performance_schema.*; to see the sizes of "
             "tables, any right on them."
         )
@@ -169,6 +174,6 @@ def refusal(error: Error) -> InnolabError:
             "See its error log."
         )
     return InnolabError(
-        f"The server stopped answering: {words(error)}. See its error log, and run the same "
+        f"The server stopped answering: {error_text(error)}. See its error log, and run the same "
         "command again."
     )

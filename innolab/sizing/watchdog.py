@@ -1,4 +1,4 @@
-"""The process beside a ladder: it sets a pool back where the process that asked for it cannot.
+"""The process next to a ladder: it sets a pool back if the process that asked for it cannot.
 
 `python -P -m innolab.sizing.watchdog`. It reads one line of JSON, says that it is ready, and waits
 for signs of life on its standard input. The end of that without a word is the death of the other,
@@ -22,7 +22,7 @@ _SILENT_S = 60.0
 
 
 def main() -> int:
-    """Wait, and set the pool back where nobody else will; 0 where it is as it was."""
+    """Wait, and set the pool back if nobody else will; 0 if it is as it was."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     line = sys.stdin.readline()
@@ -47,7 +47,9 @@ def main() -> int:
     # The one that lives says itself what became of it; and the terminal may have gone too.
     if word != FAILED:
         with contextlib.suppress(OSError):
-            print(_report(word, size_bytes, is_back), file=sys.stderr)
+            what = "is silent" if word is None else "has died"
+            size = f"{'is' if is_back else 'could not be set'} {bytes_text(size_bytes)}"
+            print(f"innolab {what}. The pool {size} again.", file=sys.stderr)
     return 0 if is_back else 1
 
 
@@ -65,12 +67,6 @@ def last_word(file: int, silent_s: float) -> str | None:
         if words[-1] in (DONE, FAILED):
             return words[-1]
     return None
-
-
-def _report(word: str | None, size_bytes: int, is_back: bool) -> str:
-    what = "is silent" if word is None else "has died"
-    said = "is" if is_back else "could not be set"
-    return f"innolab {what}. The pool {said} {bytes_text(size_bytes)} again."
 
 
 if __name__ == "__main__":
