@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from innolab import cli, studies
-from innolab.analysis.checks import CHECKS
 from innolab.analysis.evidence import Check
 from innolab.base import errors
 from innolab.base.units import bytes_text, number
@@ -174,7 +173,7 @@ def study_page(name: str) -> str:
         "Claims are judged after each block from the first to the last:",
         table(
             ["effort", "first block", "last block"],
-            [(effort, *blocks) for effort, blocks in study.blocks._asdict().items()],
+            [(effort, *blocks) for effort, blocks in study.design.blocks._asdict().items()],
         ),
         "## Factors",
         f"At `scale=quick`, beside `server`; {len(study.arms(parameters, ''))} of their "
@@ -182,9 +181,13 @@ def study_page(name: str) -> str:
         table(["factor", "levels"], [*_levels(study.factors(parameters))]),
         *_within(study),
         "## Metrics",
-        table(["metric", "unit"], [(f"`{metric}`", unit) for metric, unit in study.units.items()]),
+        table(
+            ["metric", "unit"], [(f"`{metric}`", unit) for metric, unit in study.kind.units.items()]
+        ),
         "## Checks",
-        "Every run must pass: " + ", ".join(study.checks) + ". [What each prevents](../checks.md).",
+        "Every run must pass: "
+        + ", ".join(study.kind.checks)
+        + ". [What each prevents](../checks.md).",
         "## Claims",
         table(["id", "claim", "its source"], _claims(study)),
     ]
@@ -207,11 +210,11 @@ def _declared(model: type[Parameters]) -> dict[str, tuple[Any, str | None]]:
 
 
 def _within(study: Study) -> list[str]:
-    if not study.within:
+    if not study.kind.within:
         return []
     return [
         "Varied inside one start of a server:",
-        table(["factor", "levels"], _levels(study.within)),
+        table(["factor", "levels"], _levels(study.kind.within)),
     ]
 
 
@@ -261,10 +264,9 @@ def checks() -> str:
     prevents: dict[str, str] = {}
     for name in names():
         study = studies.find(name)
-        for check in study.checks:
+        for check, examined in study.kind.checks.items():
             users.setdefault(check, []).append(f"[{name}](studies/{name}.md)")
-            found = {**CHECKS, **study.own_checks}[check]
-            prevents.setdefault(check, _prevents(found))
+            prevents.setdefault(check, _prevents(examined))
     rows = [(check, prevents[check], ", ".join(users[check])) for check in sorted(users)]
     return table(["check", "what it prevents", "studies"], rows)
 

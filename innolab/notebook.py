@@ -119,7 +119,7 @@ class Book:
             )
         else:
             self._measure()
-        return self.observations(*self.study.main)
+        return self.observations(*self.study.kind.main)
 
     def _measure(self) -> None:
         if self.opened:
@@ -143,7 +143,7 @@ class Book:
         frame = self.runs.valid.frame(*within)
         levels = self.experiment.levels
         if frame.empty:
-            names = [*levels, *within, *self.study.metrics]
+            names = [*levels, *within, *self.study.kind.metrics]
             return pd.DataFrame(columns=["trial", "block", *names])
         for name, order in levels.items():
             present = set(frame[name])
@@ -223,13 +223,15 @@ class Book:
     def controls(self) -> Table:
         """Return what the controls found: twins, probes, the order of the arms, and records."""
         sessions = [session for session, _ in self._sessions()]
-        return display.controls(self._controls(), display.unbound(self.study.metrics, sessions))
+        return display.controls(
+            self._controls(), display.unbound(self.study.kind.metrics, sessions)
+        )
 
     def _controls(self) -> Found:
-        return controls.controls(self.runs, self.study.compared)
+        return controls.controls(self.runs, self.study.kind.compared)
 
     def _sessions(self) -> list[tuple[runlog.SessionStart | None, list[Run]]]:
-        entries, _ = RunLog(self.folder / FILE, self.study.upgrade).entries()
+        entries, _ = RunLog(self.folder / FILE, self.study.kind.upgrade).entries()
         return runlog.by_session(entries)
 
     def _registration(self) -> display.Registration:
@@ -241,10 +243,10 @@ class Book:
 
     def checks(self) -> Table:
         """Return each validity check with its results counted, and its worst words."""
-        return record_tables.checks(self.runs, self.study.checks, self._differing())
+        return record_tables.checks(self.runs, list(self.study.kind.checks), self._differing())
 
     def _differing(self) -> list[str]:
-        return self.runs.undeclared_differences(self.study.variables)
+        return self.runs.undeclared_differences(self.study.kind.variables)
 
     def host(self) -> Table | Tables:
         """Return the facts of the host that the servers ran on.

@@ -20,7 +20,7 @@ from innolab.analysis.evidence import Evidence
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import PAGE_BYTES
-from innolab.studies.access_paths import crossover, fragments, study, table
+from innolab.studies.access_paths import crossover, fragments, table
 from innolab.studies.access_paths.crossover import Costs, crossing, pages_missed
 from innolab.studies.access_paths.parameters import LAYOUTS, AccessParameters
 from innolab.studies.access_paths.study import STUDY
@@ -52,7 +52,7 @@ def test_another_path_than_the_one_asked_for_is_invalid(
     path: str, plan: dict[str, Any], is_so: bool
 ) -> None:
     evidence = Evidence([], {"query_plan": {"path": path, **plan}}, {})
-    assert (study.STUDY.own_checks["query plan"](evidence)[0] == "ok") == is_so
+    assert (STUDY.kind.checks["query plan"](evidence)[0] == "ok") == is_so
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_another_path_than_the_one_asked_for_is_invalid(
 )  # fmt: skip
 def test_a_file_is_laid_as_its_arm_says(layout: str, pieces: int, is_so: bool) -> None:
     evidence = Evidence([], {"file": {"layout": layout, "extents": pieces}}, {})
-    assert (study.STUDY.own_checks["file layout"](evidence)[0] == "ok") == is_so
+    assert (STUDY.kind.checks["file layout"](evidence)[0] == "ok") == is_so
 
 
 def test_a_scattered_file_has_the_same_bytes_and_time(folder: Path) -> None:
@@ -134,13 +134,13 @@ def test_the_model_has_the_device_from_fio_and_the_processor_from_memory() -> No
     passes = [("scan", "warm", 0.1), ("near", "warm", 0.6), ("near", "cold", 9.0)]
     observed = pd.DataFrame(passes, columns=["path", "cache", "seconds"])
     observed = observed.assign(server=_OLD, pool_ratio=1.5)
-    found = crossover.modelled(RunSet(runs, {}, STUDY.within), observed)
+    found = crossover.modelled(RunSet(runs, {}, STUDY.kind.within), observed)
     assert {device for device, *_ in found.index} == set(reads), "this host was not asked"
     for device, (ahead, alone) in reads.items():
         costs = Costs(600_000, 11_000, 3_000, 1 / ahead, 1 / alone, 0.1, 1e-6)
         modelled = found.modelled[device, _OLD, "far"]
         assert modelled == pytest.approx(costs.crossing(), rel=0.01)
-    unknown = crossover.modelled(RunSet(runs, {}, STUDY.within), observed.iloc[:1])
+    unknown = crossover.modelled(RunSet(runs, {}, STUDY.kind.within), observed.iloc[:1])
     assert unknown.empty, "without lookups from memory there is no model"
 
 

@@ -107,7 +107,7 @@ def _damaged_log(draw: st.DrawFn) -> bytes:
 
 
 def _read_log(folder: Path) -> None:
-    log = RunLog(folder / runlog.FILE, STUDY.upgrade)
+    log = RunLog(folder / runlog.FILE, STUDY.kind.upgrade)
     entries, _ = log.entries()
     runlog.faults(entries)
     runlog.by_session(entries)

@@ -75,7 +75,7 @@ def _followed(
 
 def _cases() -> Iterator[tuple[str, str]]:
     for study in studies.names():
-        for metric in studies.find(study).metrics:
+        for metric in studies.find(study).kind.metrics:
             yield study, metric
 
 
@@ -85,7 +85,7 @@ def _has(body: Body, metric: str) -> bool:
 
 def _shipped(study: str, metric: str) -> Body:
     """Return a run of a shipped report that has a metric."""
-    runs, _ = RunLog(reference(study) / runlog.FILE, studies.find(study).upgrade).load()
+    runs, _ = RunLog(reference(study) / runlog.FILE, studies.find(study).kind.upgrade).load()
     return next(run.body() for run in runs if _has(run.body(), metric))
 
 
@@ -110,7 +110,7 @@ def test_records_as_they_were_measured_hold(tmp_path: Path, study: str) -> None:
 def test_a_metric_that_is_edited_in_one_arm_is_found(
     tmp_path: Path, study: str, metric: str
 ) -> None:
-    if isinstance(studies.find(study).metrics[metric].evidence, Unbounded):
+    if isinstance(studies.find(study).kind.metrics[metric].evidence, Unbounded):
         return  # It is on the list, which the next test counts.
     records = [(body, EVIDENCE, None) for body in _bodies(study) if _has(body, metric)]
     # Processors that wait for a disk for long are in no record of a smoke run.
@@ -125,7 +125,7 @@ def test_at_most_five_metrics_of_all_studies_are_bound_by_nothing() -> None:
     unbound = [
         (study, metric)
         for study, metric in _cases()
-        if isinstance(studies.find(study).metrics[metric].evidence, Unbounded)
+        if isinstance(studies.find(study).kind.metrics[metric].evidence, Unbounded)
     ]
     assert len(unbound) <= 5, unbound
 
@@ -188,13 +188,13 @@ def test_a_resumed_run_says_which_of_its_metrics_nothing_bounds(tmp_path: Path) 
 @pytest.mark.parametrize("metric", ["s", Metric("s", []), Metric("", [formula("x", max)])])
 def test_a_study_is_not_declared_without_evidence_or_unit(study: Study, metric: Any) -> None:
     with pytest.raises(ValueError, match="the metric seconds"):
-        replace(study, metrics={**study.metrics, "seconds": metric})
+        replace(study.kind, metrics={**study.kind.metrics, "seconds": metric})
 
 
 def test_the_page_lists_what_nothing_bounds() -> None:
     mood = Metric("1", Unbounded("It is the author's own estimate"))
     began: Any = SimpleNamespace(evidence=EVIDENCE)
-    assert display.unbound(studies.find("device-io").metrics, [began]) == []
+    assert display.unbound(studies.find("device-io").kind.metrics, [began]) == []
     [says] = display.unbound({"mood": mood}, [began])
     assert says == "Nothing in a record bounds mood: It is the author's own estimate."
     for older in (None, SimpleNamespace(evidence=1)):

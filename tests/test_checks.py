@@ -28,7 +28,7 @@ _FRESH_LOG = made_window(
 # Shared checks, and those that only one study has.
 CHECKS = {
     **checks.CHECKS,
-    **{k: v for name in studies.names() for k, v in studies.find(name).own_checks.items()},
+    **{k: v for name in studies.names() for k, v in studies.find(name).kind.checks.items()},
 }
 # What these find is a doubt to be shown, not a reason to drop the run.
 _WARNINGS = {"load without errors", "steady state", "array as its formula", "in one piece",

@@ -82,7 +82,7 @@ def test_every_claim_names_arms_that_quick_has(name: str) -> None:
     arms = [vars(arm) for arm in study.arms(study.check({}), "mysql-9.7")]
     for claim in study.claims():
         for side in claim.sides:
-            at = {k: v for k, v in side.items() if k not in study.within}
+            at = {k: v for k, v in side.items() if k not in study.kind.within}
             assert sum(at.items() <= arm.items() for arm in arms) == 1, claim.id
 
 
@@ -100,7 +100,7 @@ def test_every_claim_names_the_levels_within_an_arm_that_its_metric_has(name: st
     study = studies.find(name)
     for claim in study.claims():
         for side in claim.sides:
-            named = study.compared.get(claim.measure.metric, ())
+            named = study.kind.compared.get(claim.measure.metric, ())
             assert set(named) <= side.keys(), claim.id
 
 
@@ -585,11 +585,11 @@ def _verdicts(
     return verdicts(
         study.claims() if claims is None else claims,
         study.published(),
-        RunSet(runs, variables, study.within),
+        RunSet(runs, variables, study.kind.within),
         [server],
-        declared=study.variables,
-        units=study.units,
-        **{"doubts": study.doubts, **options},
+        declared=study.kind.variables,
+        units=study.kind.units,
+        **{"doubts": study.kind.doubts, **options},
     )
 
 

@@ -166,7 +166,7 @@ def test_a_value_that_every_run_shows_has_students_interval() -> None:
     hidden = RunSet(one_hidden, whole.variables, whole.within)
     judged = {"verdict": "inconclusive"}
     some, all_ = (
-        claims_together.part_of("one", judged, claim, each, study.published(), study.units)
+        claims_together.part_of("one", judged, claim, each, study.published(), study.kind.units)
         for each in (hidden, whole)
     )
     assert (some.is_students, all_.is_students) == (False, True)

@@ -303,7 +303,7 @@ def _remake(report: Path) -> None:
     body = manifest.read(report)
     study = studies.find(str(body["study"]))
     render.render(study, report)
-    runs, _ = RunLog(report / "runs.jsonl", study.upgrade).load()
+    runs, _ = RunLog(report / "runs.jsonl", study.kind.upgrade).load()
     manifest.write(study, report, runs, body["time_s"], body["rendered_from"])
 
 
@@ -437,7 +437,7 @@ def test_the_reference_holds_what_the_code_says(site: Path) -> None:
         study = studies.find(name)
         page = (site / "reference" / "studies" / f"{name}.html").read_text()
         assert all(claim.id in page for claim in study.claims())
-        assert all(f">{check}<" in checks for check in study.checks)
+        assert all(f">{check}<" in checks for check in study.kind.checks)
         own = study.parameters.model_fields.keys()
         common = (site / "reference" / "studies" / "index.html").read_text()
         assert all(f"<code>{one}</code>" in page or f"<code>{one}</code>" in common for one in own)

@@ -46,7 +46,7 @@ def _report(study: Study, blocks: int = 4, **parameters: object) -> Earlier:
         run.conditions["time_s"] = {"measured passes": _TRIAL_S - 1, "dataset": 1.0}
         runs.append(run)
     stages = {"set-up": 5.0, "dataset": len(runs) + 20.0, "rendering": 7.0}
-    return Earlier("made/1", plan, RunSet(runs, {}, study.within), stages)
+    return Earlier("made/1", plan, RunSet(runs, {}, study.kind.within), stages)
 
 
 def _expected(study: Study, plan: Plan, *earlier: Earlier) -> Expected:
@@ -175,7 +175,7 @@ def test_a_spread_is_of_the_first_report_that_has_it(study: Study, plan: Plan) -
 
 
 def _has_factor(study: Study, claim: Claim) -> bool:
-    is_share = claim.mean and study.units[claim.mean.metric].startswith("share")
+    is_share = claim.mean and study.kind.units[claim.mean.metric].startswith("share")
     return bool(claim.compare or (claim.mean and not is_share))
 
 

@@ -32,7 +32,7 @@ def runs(study: Study) -> RunSet:
     made[2] = made[2].model_copy(
         update={"observations": [], "status": "failed", "error": "the server died"}
     )
-    return RunSet(made, {"0123456789abcdef": made_variables()}, study.within)
+    return RunSet(made, {"0123456789abcdef": made_variables()}, study.kind.within)
 
 
 def _offsets(drawing: points.DrawnPoints) -> dict[str, int]:
@@ -46,7 +46,7 @@ def _view(**changes: object) -> View:
 
 
 def test_a_metric_is_offered_for_each_kind_of_observation(runs: RunSet, study: Study) -> None:
-    found = [str(one) for one in points.quantities(runs, list(study.metrics))]
+    found = [str(one) for one in points.quantities(runs, list(study.kind.metrics))]
     assert "seconds by pass" in found
     assert "pool_kept_ratio" in found
     assert "instance_pages_read by instance, pass" in [
@@ -116,7 +116,7 @@ def test_the_picture_says_of_each_point_what_it_is(runs: RunSet) -> None:
 def test_what_a_run_recorded_stays_text(study: Study, runs: RunSet) -> None:
     bad = CheckResult(check="steal", result="invalid", says="<script>alert(1)</script>")
     one = next(run for run in runs.runs if any("seconds" in row for row in run.observations))
-    strange = RunSet([one.model_copy(update={"checks": [bad]})], runs.variables, study.within)
+    strange = RunSet([one.model_copy(update={"checks": [bad]})], runs.variables, study.kind.within)
     frame = points.points(strange, _SECONDS)
     view = _view(x="block", colour=None)
     text = points.as_html(points.drawn(frame, view), frame, view) + points.table(frame, view)

@@ -454,7 +454,7 @@ def _leaping(study: Study, trial: Trial) -> Run:
 
 
 def _runs(study: Study, runs: list[Run]) -> RunSet:
-    return RunSet(runs, {}, study.within)
+    return RunSet(runs, {}, study.kind.within)
 
 
 def test_a_plan_of_one_host_is_written_and_named_as_before(study: Study, tmp_path: Path) -> None:

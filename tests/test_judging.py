@@ -39,7 +39,7 @@ def _verdict(study: Study, plan: Plan, blocks: int, large_s: Callable[[int], flo
                 row["seconds"] = large_s(trial.block) if is_large else noise
         runs.append(run)
     found = judging.verdicts(
-        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.within)
+        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.kind.within)
     )
     [verdict] = [one for one in found if one.claim == _CLAIM]
     return verdict
@@ -94,7 +94,7 @@ def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
             run = made_run(study, trial, status="failed", error="killed", observations=[])
         runs.append(run)
     judged = judging.verdicts(
-        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.within)
+        Experiment.from_plan(plan, study), RunSet(runs, {"0123456789abcdef": {}}, study.kind.within)
     )
     [found] = [one for one in judged if one.claim == _CLAIM]
     assert found.verdict == verdict

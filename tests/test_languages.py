@@ -136,7 +136,7 @@ def test_what_verdicts_and_controls_say_is_translated(path: Path) -> None:
     report, study = path.parent, studies.find(path.parts[-3])
     runs = study.read(report)
     verdicts = judging.verdicts(Experiment.read(report, study), runs)
-    control = controls.controls(runs, study.compared)
+    control = controls.controls(runs, study.kind.compared)
     messages = [m for v in verdicts for m in (v.reason, v.needs, v.caveat) if m]
     messages += [*control.notes, *(failed.says for failed in control.failed)]
     texts = [text for v in verdicts for text in (v.verdict, v.says, v.source) if text]

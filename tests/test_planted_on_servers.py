@@ -246,7 +246,7 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
             allow(cpus * 0.95**done)
 
         runs = measure.measure(ready, folder, Silent(), Clock(), slow_down)
-    failed = " ".join(str(one.says) for one in controls.controls(runs, study.compared).failed)
+    failed = " ".join(str(one.says) for one in controls.controls(runs, study.kind.compared).failed)
     assert "the machine drifted: cpus_ops_per_s changed by -" in failed
     assert f"the arms ran in the same order in each of {blocks} blocks" in failed
     judged = [v for v in judging.verdicts(ready, runs) if v.estimate is not None]

@@ -79,7 +79,7 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
         for block, number in enumerate(lost)
     ]
     assert claim.holds is not None
-    judged = outcomes.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.units, 0.95)
+    judged = outcomes.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.kind.units, 0.95)
     assert judged is not None and judged.outcome == outcome
 
 
@@ -90,7 +90,9 @@ def test_what_a_build_lacks_is_left_out_and_its_verdicts_say_why() -> None:
     assert {t.factors["commit"] for t in Experiment.from_plan(whole, STUDY).trials} - {
         t.factors["commit"] for t in restricted.trials
     } == {"semi-sync"}
-    found = {one.claim: one for one in judging.verdicts(restricted, RunSet([], {}, STUDY.within))}
+    found = {
+        one.claim: one for one in judging.verdicts(restricted, RunSet([], {}, STUDY.kind.within))
+    }
     assert str(found["H12-none-kill"].reason) == "x has none of it"
     assert "no run of the arms" in str(found["E3"].reason)
     # Plans were registered by their digests before there was such a thing.

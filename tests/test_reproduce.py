@@ -97,7 +97,7 @@ def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> 
     whole = Experiment.from_plan(reference.plan)
     claims = _claims(reference)
     assert claims
-    within = set(whole.study.within)
+    within = set(whole.study.kind.within)
     for claim in claims:
         restricted = planning.only(whole, claim)
         chosen = restricted.plan
@@ -129,7 +129,7 @@ def test_a_restricted_plan_has_a_digest_of_its_own_and_a_whole_one_keeps_its(fol
     chosen = [planning.only(whole, claim) for claim in _claims(reference)]
     digests = {experiment.plan_sha256 for experiment in [whole, *chosen]}
     assert len(digests) == 1 + len(chosen)
-    entries, _ = RunLog(folder / "runs.jsonl", whole.study.upgrade).entries()
+    entries, _ = RunLog(folder / "runs.jsonl", whole.study.kind.upgrade).entries()
     sessions = [e.content for e in entries if isinstance(e.content, SessionStart)]
     if sessions:  # Runs of schema 1 have none.
         assert {s.plan_sha256 for s in sessions} == {whole.plan_sha256}
@@ -158,7 +158,7 @@ def _runs(experiment: Experiment, blocks: int, **seconds: float) -> RunSet:
                 if "seconds" in row and trial.factors["instances"] == 8:
                     row["seconds"] = seconds[str(trial.factors["server"])]
             made.append(run)
-    return RunSet(made, {"0123456789abcdef": {}}, study.within)
+    return RunSet(made, {"0123456789abcdef": {}}, study.kind.within)
 
 
 def test_only_its_own_claim_is_judged_and_keeps_its_arms(study: Study) -> None:
@@ -301,7 +301,7 @@ def test_the_time_of_each_claim_is_that_of_its_arms_in_the_record(
         assert found.disk.measured == all("disk_bytes" in run.conditions for run in of)
         if study.name == "device-io" and {run.factors["device"] for run in of} == {"host"}:
             assert found.disk.bytes >= of[0].conditions["file_bytes"] > 2**29
-        plots = {arm.get(study.whole_plot or "") for arm in chosen.arms}
+        plots = {arm.get(study.design.whole_plot or "") for arm in chosen.arms}
         trials_s = found.expected_s - found.before_s - blocks * len(plots) * change_s
         # Not all of a trial's time has a stage: some made copies of the table, which had none.
         stages_s = sum(sum(run.conditions["time_s"].values()) for run in of)
@@ -357,7 +357,7 @@ def _made_reference(study: Study, **conditions: Any) -> Earlier:
         device = {"name": trial.factors["device"], "calibration": {"read_per_s": 1.0}}
         run.conditions.update({"device": {**device, "emulated": None}, **conditions})
         runs.append(run)
-    kept = RunSet(runs, {"0123456789abcdef": made_variables()}, study.within)
+    kept = RunSet(runs, {"0123456789abcdef": made_variables()}, study.kind.within)
     time_s = {"calibration": 8.0, "set-up": 600.0, "dataset": 40.0}
     return Earlier("multi-buffer-pool/1", plan, kept, time_s)
 

@@ -109,7 +109,7 @@ def test_pairs_keep_to_blocks_that_have_both(study: Study) -> None:
         if not (t.block == 1 and t.factors["instances"] == 8)
     ]
     cold = {"device": "host", "pool": "2G", "pass": 1}
-    top, bottom = RunSet(runs, {}, study.within).pairs(
+    top, bottom = RunSet(runs, {}, study.kind.within).pairs(
         "seconds", {**cold, "instances": 8}, {**cold, "instances": 1}
     )
     assert top == bottom == [10.0, 30.0]
@@ -117,7 +117,7 @@ def test_pairs_keep_to_blocks_that_have_both(study: Study) -> None:
 
 def test_observations_of_other_within_factors_are_other_quantities(study: Study) -> None:
     trials = [t for t in planned(study, ["x"]) if t.factors["beside"] == "nothing"]
-    runs = RunSet([made_run(study, t) for t in trials], {}, study.within)
+    runs = RunSet([made_run(study, t) for t in trials], {}, study.kind.within)
     assert len(runs.frame("pass")) == 2 * len(runs.runs)
     assert set(runs.frame("pass").columns) >= {"pool", "pass", "seconds"}
     assert "instance" not in runs.frame("pass")
@@ -138,7 +138,7 @@ def test_a_variable_that_differs_beside_the_factors_is_found(study: Study) -> No
     same = {"innodb_buffer_pool_instances": "1", "innodb_page_cleaners": "1"}
     other = {"innodb_buffer_pool_instances": "8", "innodb_page_cleaners": "4"}
     found = RunSet(runs, {"a" * 16: same, "b" * 16: other})
-    assert found.undeclared_differences(study.variables) == ["innodb_page_cleaners"]
+    assert found.undeclared_differences(study.kind.variables) == ["innodb_page_cleaners"]
 
 
 def test_no_place_of_the_host_is_kept_among_the_variables(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def _ran(study: Study, trial: Trial, seconds: float) -> Run:
 
 def _measured(study: Study, plan: Plan, most: int = 100) -> RunSet:
     """Return the runs of a plan in which claims are decided on server x, and never on y."""
-    runs = RunSet([], {}, study.within)
+    runs = RunSet([], {}, study.kind.within)
     while True:
         recorded = {run.key for run in runs.runs}
         missing = [
@@ -44,7 +44,7 @@ def _measured(study: Study, plan: Plan, most: int = 100) -> RunSet:
         if not missing or missing[0].block >= most:
             return runs
         made = [_ran(study, trial, _seconds(trial)) for trial in missing]
-        runs = RunSet([*runs.runs, *made], {}, study.within)
+        runs = RunSet([*runs.runs, *made], {}, study.kind.within)
 
 
 def _seconds(trial: Trial) -> float:
@@ -72,7 +72,7 @@ def test_what_is_due_follows_from_the_runs_alone(study: Study, plan: Plan) -> No
     due = schedule.due(Experiment.from_plan(plan, study), runs)
     assert [trial.key for trial in due] == [run.key for run in runs.runs]
     # Killed within a block: the rest of that block is due, and no later one.
-    cut = RunSet(runs.runs[:28], {}, study.within)
+    cut = RunSet(runs.runs[:28], {}, study.kind.within)
     assert {t.block for t in schedule.due(Experiment.from_plan(plan, study), cut)} == {0, 1}
 
 
@@ -86,7 +86,9 @@ def test_a_time_budget_ends_before_the_block_that_would_exceed_it(study: Study, 
 
 def test_a_plan_of_an_older_innolab_has_all_its_trials(study: Study, plan: Plan) -> None:
     old = replace(plan, blocks=None, twins=[])
-    assert len(schedule.due(Experiment.from_plan(old, study), RunSet([], {}, study.within))) == 22
+    assert (
+        len(schedule.due(Experiment.from_plan(old, study), RunSet([], {}, study.kind.within))) == 22
+    )
     assert len(Experiment.from_plan(old, study).trials) == 5 * 22
 
 
@@ -94,7 +96,7 @@ def test_every_claim_of_the_study_has_arms_that_can_go_on(study: Study) -> None:
     arms = [vars(arm) for arm in study.arms(study.check({}), "x")]
     for claim in study.claims():
         for side in claim.sides:
-            factors = {k: v for k, v in side.items() if k not in study.within}
+            factors = {k: v for k, v in side.items() if k not in study.kind.within}
             assert any(factors.items() <= arm.items() for arm in arms), claim.id
 
 
@@ -102,13 +104,13 @@ def test_claims_that_changed_since_do_not_make_a_report_incomplete(
     study: Study, plan: Plan
 ) -> None:
     runs = _measured(study, plan)
-    stopped = RunSet([run for run in runs.runs if run.block < 3], {}, study.within)
+    stopped = RunSet([run for run in runs.runs if run.block < 3], {}, study.kind.within)
     experiment = Experiment.from_plan(plan, study)
     due = schedule.due(experiment, stopped, {"0" * 64})
     assert schedule.due(experiment, stopped) != due
     assert {trial.key for trial in due} == {run.key for run in stopped.runs}
     # All trials before the first look are due, whatever was claimed.
-    few = RunSet(stopped.runs[:5], {}, study.within)
+    few = RunSet(stopped.runs[:5], {}, study.kind.within)
     first = [trial for trial in Experiment.from_plan(plan, study).trials if trial.block < 2]
     assert schedule.due(Experiment.from_plan(plan, study), few, {"0" * 64}) == first
 
@@ -127,7 +129,7 @@ def test_runs_that_are_missing_are_counted_by_arm_and_one_that_failed_is_not_mis
             for trial in due
         ],
         {},
-        study.within,
+        study.kind.within,
     )
     assert schedule.missing(due, failed) is None
     without = failed.where(lambda run: run.factors != arm)

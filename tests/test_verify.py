@@ -53,7 +53,7 @@ def _bound(report: Path) -> None:
     """Write the runs of an older innolab as today's writes them: in one session, line by line."""
     plan = Plan.read(report)
     study = studies.find(plan.study)
-    log = RunLog(report / _RUNS, study.upgrade)
+    log = RunLog(report / _RUNS, study.kind.upgrade)
     runs, _ = log.load()
     experiment = Experiment.from_plan(plan, study)
     log.path.unlink()

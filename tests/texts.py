@@ -141,7 +141,7 @@ def _names() -> Iterator[Text]:
         study = studies.find(name)
         yield Text(study.title, name)
         yield Text(study.question, name)
-        for check in study.checks:
+        for check in study.kind.checks:
             yield Text(check, "checks")
 
 

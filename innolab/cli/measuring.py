@@ -83,7 +83,7 @@ def _fleet(
     if hosts is None and scheduler is None:
         yield None
         return
-    if asked.study.nodes(asked.parameters) is not None:
+    if asked.study.demands.nodes(asked.parameters) is not None:
         raise InputError(
             "-p nodes spreads the servers of one trial over hosts, --hosts and --scheduler whole "
             "blocks: give one of them. Nothing was written."

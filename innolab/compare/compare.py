@@ -216,7 +216,7 @@ def _by_size(row: Ratio) -> tuple[bool, float]:
 def _ratios(study: Study, read: Sequence[Member]) -> list[Ratio]:
     first, *others = read
     rows = []
-    for metric, within in study.compared.items():
+    for metric, within in study.kind.compared.items():
         before = _by_arm(first.runs.valid, metric, set(within))
         for other in others:
             after = _by_arm(other.runs.valid, metric, set(within))
@@ -242,7 +242,7 @@ def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float
 
 
 def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
-    published, units = study.published(), study.units
+    published, units = study.published(), study.kind.units
     verdicts = [
         {(v["claim"], v["server"]): v for v in render.read_verdicts(member.folder)}
         for member in read

@@ -166,7 +166,7 @@ def _claim(
         "id": rows[0].claim.id,
         "anchor": _anchor(rows[0]),
         "says": rows[0].claim.says,
-        "figure": forest_plot.draw(rows, comparison.study.units, folder),
+        "figure": forest_plot.draw(rows, comparison.study.kind.units, folder),
         "rows": [_row(row) for row in rows],
     }
 

@@ -125,7 +125,7 @@ def of_inventory(asked: Experiment, inventory: str, progress: Progress) -> Clust
     InputError
         If the study measures on one host at a time, or the inventory is wrong.
     """
-    if asked.study.arrays(asked.parameters):
+    if asked.study.demands.arrays(asked.parameters):
         raise InputError(
             f"{asked.name} makes arrays of a host's disks, one host at a time: name it by -p "
             "inventory=INVENTORY -p host=HOST. Nothing was written."

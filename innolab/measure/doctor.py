@@ -67,7 +67,9 @@ def _builds() -> Iterator[HostFinding]:
 
 
 def _tools() -> Iterator[HostFinding]:
-    for name in sorted({tool for study in studies.names() for tool in studies.find(study).tools}):
+    for name in sorted(
+        {tool for study in studies.names() for tool in studies.find(study).demands.tools}
+    ):
         try:
             yield HostFinding("ok", name, machine.tool(name))
         except InputError as error:

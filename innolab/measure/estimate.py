@@ -159,7 +159,7 @@ def expected(experiment: Experiment, earlier: Sequence[Earlier]) -> Expected:
     arms = {server: [vars(arm) for arm in experiment.arms_on(server)] for server in servers}
     figures = study.published()
     rows = [
-        _row(claim, server, looks, published_value(figures, claim), study.units, earlier)
+        _row(claim, server, looks, published_value(figures, claim), study.kind.units, earlier)
         for claim in measured
         for server in servers
         if claim.arms_among(arms[server])
@@ -300,7 +300,7 @@ def _duration(experiment: Experiment, earlier: Sequence[Earlier]) -> Duration | 
 
 def _window_s(study: Study, plan: Plan) -> float:
     """Return how long the windows of a plan are; as at `quick` where it has no effort."""
-    return getattr(study.window_s, effort_of(plan) or "quick")
+    return getattr(study.kind.window_s, effort_of(plan) or "quick")
 
 
 def _arm(factors: Factors) -> str:

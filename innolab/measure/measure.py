@@ -62,7 +62,7 @@ def measure(
         Where runs are missing in replay, or a dataset cannot be built.
     """
     study, plan = experiment.study, experiment.plan
-    log = RunLog(folder / FILE, study.upgrade)
+    log = RunLog(folder / FILE, study.kind.upgrade)
     entries, torn = log.entries()
     if altered := runlog.faults(entries):
         raise InputError(

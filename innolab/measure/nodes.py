@@ -15,7 +15,7 @@ from innolab.studies.experiment import Experiment
 @contextlib.contextmanager
 def of(experiment: Experiment, say: Callable[[str], None]) -> Iterator[list[Equipped]]:
     """Have the hosts that a study spreads servers over, as `ready`; none where it does not."""
-    asked = experiment.study.nodes(experiment.parameters)
+    asked = experiment.study.demands.nodes(experiment.parameters)
     if asked is None:
         yield []
         return

@@ -158,7 +158,7 @@ def _is_whole(recorded: Experiment, folder: Path) -> bool:
     """Return whether a folder has every run that today's study calls for."""
     try:
         runs = recorded.study.read(folder)
-        entries, _ = RunLog(folder / runlog.FILE, recorded.study.upgrade).entries()
+        entries, _ = RunLog(folder / runlog.FILE, recorded.study.kind.upgrade).entries()
         due = schedule.due(recorded, runs, runlog.registered(entries))
     except InnolabError:
         return False

@@ -38,7 +38,7 @@ def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
         Names what is missing on this host and what to do about it.
     """
     study = asked.study
-    if why := study.impossible():
+    if why := study.demands.impossible():
         raise InputError(f"{study.name} cannot run on this host: {why}.")
     cache = machine.cache_folder()
     machine.server_user()
@@ -46,7 +46,7 @@ def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
     usable, unavailable = _builds(asked, cache)
     if not base_settings_file(cache).exists():
         raise InputError(f"There is no {base_settings_file(cache)} yet. Run: {places.set_up()}")
-    for name in study.tools:
+    for name in study.demands.tools:
         machine.tool(name)
     missing_devices: dict[str, str] = {}
     if claim is None:
@@ -69,7 +69,7 @@ def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
     if arrays_of_host := arrays_of(ready):
         with contextlib.closing(arrays_of_host.host):
             _require_host(ready, usable, wanted, arrays_of_host)
-    if spread := study.nodes(ready.parameters):
+    if spread := study.demands.nodes(ready.parameters):
         for build in usable:
             builds.moved(build, cache, bundle.FOLDER)
         nodes.require(spread, wanted.memory_bytes)
@@ -130,25 +130,25 @@ def _builds(asked: Experiment, cache: Path) -> tuple[list[Build], dict[str, str]
 
 
 def _lacking(ready: Experiment, build: Build) -> dict[str, dict[str, str]]:
-    levels_of = ready.study.lacks(build, ready.parameters)
+    levels_of = ready.study.demands.lacks(build, ready.parameters)
     return {name: dict(levels) for name, levels in levels_of.items() if levels}
 
 
 def _require_able(study: Study, usable: list[Build]) -> None:
     for build in usable:
-        if absent := builds.lacks(build, frozenset(study.needed_variables)):
+        if absent := builds.lacks(build, frozenset(study.demands.variables)):
             raise InputError(
                 f"{build.id} has no {' and no '.join(absent)}, which {study.name} varies, so it "
                 "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
             )
-        if why := study.refuses(build):
+        if why := study.demands.refuses(build):
             raise InputError(f"{build.id} cannot run {study.name}: {why}.")
 
 
 def arrays_of(experiment: Experiment) -> Arrays | None:
     """Return the arrays that are needed, their host connected, or None if none are."""
     parameters = experiment.parameters
-    known = experiment.study.arrays(parameters)
+    known = experiment.study.demands.arrays(parameters)
     if not known:
         return None
     storage = {"chunk_kib": parameters.chunk_kib}
@@ -166,7 +166,7 @@ def _require_host(ready: Experiment, usable: list[Build], wanted: Needs, found: 
 
 def _with_usable_devices(asked: Experiment) -> tuple[Experiment, dict[str, str]]:
     """Return an experiment without the devices that are not possible here, and why."""
-    real = asked.study.arrays(asked.parameters)
+    real = asked.study.demands.arrays(asked.parameters)
     wanted = [name for name in asked.devices if name not in real]
     reasons = _reasons(wanted)
     if not reasons:
@@ -183,7 +183,7 @@ def _with_usable_devices(asked: Experiment) -> tuple[Experiment, dict[str, str]]
 
 def _require_devices(ready: Experiment) -> None:
     """Raise InputError if a device of some arm is not possible here: none may be left out."""
-    real = ready.study.arrays(ready.parameters)
+    real = ready.study.demands.arrays(ready.parameters)
     wanted = dict.fromkeys(str(arm.device) for arm in ready.arms if "device" in vars(arm))
     if reasons := _reasons([name for name in wanted if name not in real]):
         raise InputError(f"{_impossible(reasons)}. Run it as root.")
@@ -211,7 +211,7 @@ def _require_room(ready: Experiment, usable: list[Build], wanted: Needs, cache: 
     disks_bytes = wanted.emulated_bytes * wanted.emulated_disks
     in_memory = emulated.backing(disks_bytes) == "memory"
     needed_memory = wanted.memory_bytes + (disks_bytes if in_memory else 0)
-    if needed_memory > memory and ready.study.nodes(ready.parameters) is None:
+    if needed_memory > memory and ready.study.demands.nodes(ready.parameters) is None:
         raise InputError(
             f"The largest server of {ready.name} needs {bytes_text(needed_memory)} of memory "
             f"and this host has {bytes_text(memory)} available. Take a smaller scale or size."

@@ -163,7 +163,7 @@ class TrialTimes:
     """
 
     def __init__(self, study: Study, runs: Sequence[Run], report: str, speed: float = 1.0) -> None:
-        self._plot = study.whole_plot
+        self._plot = study.design.whole_plot
         ordered = sorted(runs, key=lambda run: run.started_at)
         by_arm: dict[str, list[float]] = defaultdict(list)
         for run in ordered:
@@ -213,7 +213,7 @@ def _before_s(experiment: Experiment, reference: Earlier) -> float:
     A reference has calibrated all of its devices, which would be far too much.
     """
     study, parameters = experiment.study, experiment.parameters
-    real = study.arrays(parameters)
+    real = study.demands.arrays(parameters)
     local = {str(arm["device"]) for arm in experiment.plan.arms if "device" in arm} - real.keys()
     known = {
         (facts["name"], str(facts["calibration"]))
@@ -221,7 +221,7 @@ def _before_s(experiment: Experiment, reference: Earlier) -> float:
         if (facts := run.conditions.get("device", {})).get("calibration")
         and facts["name"] not in real
     }
-    own_s = (len(Calibration._fields) + len(PAGE_READS)) * study.calibration_s.of(parameters)
+    own_s = (len(Calibration._fields) + len(PAGE_READS)) * study.kind.calibration_s.of(parameters)
     recorded_s = reference.time_s.get("calibration", 0.0)
     each_s = recorded_s / len(known) if recorded_s and known else own_s
     set_up_s = min(reference.time_s.get("set-up", 0.0), _MOST_SET_UP_S)

@@ -98,7 +98,7 @@ class Session:
         self.sites = Sites(
             self.folder,
             needs(experiment).emulated_bytes,
-            study.calibration_s.of(parameters),
+            study.kind.calibration_s.of(parameters),
             arrays,
             progress.say,
             clock,

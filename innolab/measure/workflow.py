@@ -51,7 +51,7 @@ def begun(
         folder = folders.begin(ready.plan, version, place)
         if ready.plan.wave:
             stack.enter_context(_alone_in(folder))
-        log = RunLog(folder / runlog.FILE, ready.study.upgrade)
+        log = RunLog(folder / runlog.FILE, ready.study.kind.upgrade)
         if recorded := len(log.load()[0]):
             progress.mark(f"Resuming {folder.name} ({recorded} runs recorded).")
         yield ready, folder

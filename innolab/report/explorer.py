@@ -123,13 +123,13 @@ class Explorer:
         folder = self._known[self.study.value][self.report.value]
         try:
             self._runs = study.read(folder)
-            within = {name: list(levels) for name, levels in study.within.items()}
+            within = {name: list(levels) for name, levels in study.kind.within.items()}
             self._orders = {**within, **Experiment.read(folder, study).levels}
         except InnolabError as error:
             self._show_nothing(str(error))
             return
-        self._units = study.units
-        found = points.quantities(self._runs, list(study.metrics))
+        self._units = study.kind.units
+        found = points.quantities(self._runs, list(study.kind.metrics))
         if not found:
             self._show_nothing("No run of this report has values.")
             return

@@ -35,12 +35,12 @@ def agreement(study: Study, runs: RunSet, verdicts: Sequence[Verdict]) -> Table:
                 by_claim[verdict.claim],
                 _of(runs, member, verdict.server),
                 study.published(),
-                study.units,
+                study.kind.units,
             )
             for member, letter in letters.items()
         ]
         found = claims_together.together(
-            by_claim[verdict.claim], verdict.server, parts, study.published(), study.units
+            by_claim[verdict.claim], verdict.server, parts, study.published(), study.kind.units
         )
         rows.append(_row(found))
     return Table(rows)

@@ -25,7 +25,7 @@ def columns(values: "pd.DataFrame", study: Study, parameters: Any) -> list[dict[
     Units are those of the study's metrics; the ends of an interval have that of the column before
     them.
     """
-    factors = {"server", *study.factors(parameters), *study.within}
+    factors = {"server", *study.factors(parameters), *study.kind.within}
     names = [str(name) for name in values.columns]
     before = names[names.index("low") - 1] if "low" in names[1:] else None
     return [
@@ -59,11 +59,11 @@ def data_package(
 
 
 def _meaning(name: str, before: str | None, study: Study, factors: set[str]) -> dict[str, str]:
-    if name in study.metrics:
-        return {"description": "a metric of the study", "unit": study.units[name]}
+    if name in study.kind.metrics:
+        return {"description": "a metric of the study", "unit": study.kind.units[name]}
     if name in _ENDS and before:
         of = f"the {_ENDS[name]} end of the 95 % interval of {before}"
-        unit = study.units.get(before)
+        unit = study.kind.units.get(before)
         return {"description": of, **({"unit": unit} if unit else {})}
     if name in _KNOWN:
         return {"description": _KNOWN[name]}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.analysis.checks import CHECKS, Bounds, judge
+from innolab.analysis.checks import Bounds, judge
 from innolab.analysis.consistency import RequiredSettings
 from innolab.analysis.evidence import Evidence
 from innolab.base import files
@@ -181,7 +181,7 @@ class Experiment:
 
     def control(self, arms: Sequence[Arm]) -> Arm:
         """Return the control among some arms, which is measured twice: the first if none is it."""
-        wanted = self.study.control.items()
+        wanted = self.study.design.control.items()
         return next((arm for arm in arms if wanted <= vars(arm).items()), arms[0])
 
     @cached_property
@@ -194,7 +194,7 @@ class Experiment:
         """
         arms = [(arm, False) for arm in self.arms]
         arms += [(Arm(**factors), True) for factors in self.plan.twins]
-        plot = self.study.whole_plot
+        plot = self.study.design.whole_plot
         ordered = trial_order.orders(
             arms,
             lambda placed: trial_key(0, vars(placed[0])),
@@ -214,14 +214,13 @@ class Experiment:
         ----------
         without : the names of checks that are left out
         """
-        known = {**CHECKS, **self.study.own_checks}
-        names = [name for name in self.study.checks if name not in without]
-        return judge(evidence, {name: known[name] for name in names}, self.bounds)
+        checks = {n: one for n, one in self.study.kind.checks.items() if n not in without}
+        return judge(evidence, checks, self.bounds)
 
     def required(self, run: Run) -> RequiredSettings:
         """Return what a run must have recorded, by its parameters and levels."""
         study, parameters, arm = self.study, self.parameters, Arm(**run.factors)
-        array = study.arrays(parameters).get(str(run.factors.get("device")))
+        array = study.demands.arrays(parameters).get(str(run.factors.get("device")))
         return RequiredSettings(
             settings=study.settings(parameters, arm, run.conditions["dataset"]),
             values={
@@ -231,14 +230,14 @@ class Experiment:
             },
             array=None if array is None else array._asdict(),
             # Before there were efforts, windows had other lengths.
-            known_windows_s=study.known_windows_s(parameters, arm) if run.effort else (),
+            known_windows_s=study.kind.known_windows_s(parameters, arm) if run.effort else (),
         )
 
 
 def _blocks(study: Study, parameters: Parameters) -> Blocks:
     """Return the first and the last number of blocks: as asked, else as the effort has it."""
     asked = parameters.replicates
-    return Blocks(asked, asked) if asked else study.blocks.of(parameters)
+    return Blocks(asked, asked) if asked else study.design.blocks.of(parameters)
 
 
 def spec_sha256(study: Study, parameters: Parameters) -> str:

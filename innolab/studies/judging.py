@@ -26,7 +26,7 @@ def verdicts(experiment: Experiment, runs: RunSet) -> list[Verdict]:
 
     A control that failed withholds its verdicts, also those that were decided before it failed.
     """
-    failed = controls.controls(runs, experiment.study.compared).failed
+    failed = controls.controls(runs, experiment.study.kind.compared).failed
     blocks = experiment.plan.blocks
     if blocks is None or blocks.last < _LEAST_BLOCKS:
         return _one_look(experiment, runs, failed)
@@ -47,9 +47,9 @@ def _one_look(
         study.published(),
         runs,
         plan.builds,
-        declared=study.variables,
-        units=study.units,
-        doubts=study.doubts,
+        declared=study.kind.variables,
+        units=study.kind.units,
+        doubts=study.kind.doubts,
         unavailable=plan.unavailable,
         missing_devices=plan.missing_devices,
         why_lacking=plan.why_lacking,

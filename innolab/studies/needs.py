@@ -31,15 +31,15 @@ def needs(experiment: Experiment) -> Needs:
     asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
     pools = [int(settings.get("innodb_buffer_pool_size", 0)) for settings in asked]
     devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
-    whole = recipe.size_bytes + study.grows_bytes(parameters)
-    is_here = not devices or HOST in devices or bool(study.arrays(parameters))
+    whole = recipe.size_bytes + study.demands.grows_bytes(parameters)
+    is_here = not devices or HOST in devices or bool(study.demands.arrays(parameters))
     emulated = {profiles()[name].times is not None for name in devices & profiles().keys()}
     # Those that are read stay, one for each build; those that are written have their places.
-    copies = len(parameters.builds) + study.copies - 1
+    copies = len(parameters.builds) + study.demands.copies - 1
     emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
     return Needs(
-        memory_bytes=max(pools, default=0) + study.beside_bytes(parameters),
-        disk_bytes_per_build=recipe.size_bytes + (study.copies * whole if is_here else 0),
+        memory_bytes=max(pools, default=0) + study.demands.extra_bytes(parameters),
+        disk_bytes_per_build=recipe.size_bytes + (study.demands.copies * whole if is_here else 0),
         emulated_bytes=emulated_bytes if emulated else 0,
         emulated_disks=len(emulated),
     )

@@ -119,17 +119,16 @@ class Rules(BaseModel):
 def of(experiment: Experiment, runs: RunSet) -> Rules:
     """Return what runs are judged by today."""
     study, parameters = experiment.study, experiment.parameters
-    known = {**CHECKS, **study.own_checks}
     return Rules(
         schema=1,
         revision=study.revision,
         measured=json.loads(json.dumps(parameters.measured())),
         rows=study.dataset(parameters).expected["rows"],
         devices=experiment.limits,
-        whole_plot=study.whole_plot,
+        whole_plot=study.design.whole_plot,
         arms=[_of_arm(experiment, dict(vars(arm)), runs) for arm in experiment.arms],
-        checks=list(study.checks),
-        bounds={name: dict(known[name].bounds) for name in study.checks if known[name].bounds},
+        checks=list(study.kind.checks),
+        bounds={name: dict(one.bounds) for name, one in study.kind.checks.items() if one.bounds},
     )
 
 
@@ -137,7 +136,7 @@ def _of_arm(experiment: Experiment, factors: Factors, runs: RunSet) -> ArmRules:
     of_arm = [run for run in runs.runs if run.factors == factors and run.status == "complete"]
     asked = [experiment.required(run) for run in of_arm]
     settings = {json.dumps(dict(one.settings), sort_keys=True, default=str): None for one in asked}
-    arrays = experiment.study.arrays(experiment.parameters)
+    arrays = experiment.study.demands.arrays(experiment.parameters)
     array = arrays.get(str(factors.get("device")))
     return ArmRules(
         factors=factors,
@@ -194,11 +193,12 @@ def with_papers(study: Study, folder: Path) -> Study:
 
 def applied(study: Study, kept: Rules, folder: Path) -> Experiment:
     """Return a report's experiment, judged by what it keeps; checks that are unknown are out."""
-    known = {**CHECKS, **study.own_checks}
+    known = {**CHECKS, **study.kind.checks}
+    checks = {name: known[name] for name in kept.checks if name in known}
     study = replace(
         with_papers(study, folder),
-        whole_plot=kept.whole_plot,
-        checks=[name for name in kept.checks if name in known],
+        kind=replace(study.kind, checks=checks),
+        design=replace(study.design, whole_plot=kept.whole_plot),
     )
     arms = [arm.factors for arm in kept.arms]
     return replace(Experiment.read(folder, study), fixed_arms=arms, bounds=kept.bounds)

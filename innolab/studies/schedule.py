@@ -77,7 +77,7 @@ def _still_open(
     if _is_over_budget(experiment, before.runs, trials):
         return []
     # What a failed control withholds is open, also if it was decided.
-    if failed := controls.controls(before, experiment.study.compared).failed:
+    if failed := controls.controls(before, experiment.study.kind.compared).failed:
         looks = judging.Looks(experiment, before, failed)
     sides = _undecided(experiment, looks.after(block))
     arms = [trial for trial in trials if _is_of(trial.factors, sides)]

@@ -9,12 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from innolab.analysis.bounds import Metric
-from innolab.analysis.checks import CHECKS
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
-from innolab.analysis.doubts import Doubt
-from innolab.analysis.evidence import Check
 from innolab.analysis.published import Published, published_of
 from innolab.base.errors import InnolabError
 from innolab.bench.trial import Bench
@@ -25,10 +21,9 @@ from innolab.record.run import Level, Observation
 from innolab.record.runs import RunSet
 from innolab.storage.raid import Array
 from innolab.studies import parameters as checking
-from innolab.studies.parameters import ByEffort, ByScale, Parameters
+from innolab.studies.kind import Kind, Levels
+from innolab.studies.parameters import ByEffort, Parameters
 
-# Levels in their order; a mapping gives levels names, which claims may use.
-Levels = Sequence[Level] | Mapping[str, Level]
 Facts = Mapping[str, Any]
 SERVER_OVERHEAD_BYTES = 700 * 1024**2
 
@@ -50,9 +45,56 @@ class Papers(NamedTuple):
     notebook: Path
 
 
-_NOTHING = ByScale(0.0, 0.0, 0.0)
-_AS_LONG = ByEffort(1.0, 1.0, 1.0)
 _NO_PAPERS = Papers(Path(), Path(), Path())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """How often arms are measured, and in which order.
+
+    Attributes
+    ----------
+    blocks : the first and the last number of blocks after which claims are judged
+    control : the levels of the arm that is measured twice in each block, on every server; the first
+        arm if there is none with these levels
+    whole_plot : a factor that is costly to change; a block keeps the arms of each level together
+    """
+
+    blocks: ByEffort[Blocks]
+    control: Mapping[str, Level] = field(default_factory=dict)
+    whole_plot: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demands:
+    """What a study demands of hosts and servers.
+
+    Attributes
+    ----------
+    tools : the programs besides the servers that it uses
+    variables : server variables without which it makes no sense
+    copies : how many copies of the data are on a device at a time
+    grows_bytes, extra_bytes : takes parameters; what a trial adds to the data on the disk, and
+        what it needs of memory besides the pool
+    arrays : the arrays of real disks among its devices, by name, each a layout on some disks
+    nodes : takes parameters and returns the inventory over whose hosts topologies are spread, or
+        None if they stay on this machine
+    refuses : takes a build and returns why it cannot run the study, or None
+    lacks : takes a build and parameters and returns the levels that it cannot have, by factor, with
+        the reasons
+    impossible : returns why this host cannot run the study at all, or None
+    """
+
+    tools: Sequence[str] = ()
+    variables: Collection[str] = ()
+    copies: int = 2
+    grows_bytes: Callable[[Any], int] = lambda _parameters: 0
+    extra_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
+    arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
+    nodes: Callable[[Any], str | None] = lambda _parameters: None
+    refuses: Callable[[Build], str | None] = lambda _build: None
+    lacks: Callable[[Build, Any], Mapping[str, Mapping[str, str]]] = lambda _build, _parameters: {}
+    impossible: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,116 +108,50 @@ class Study:
     factors : takes parameters and returns the levels of each factor but `server`; the arms are all
         combinations, in the order of the factors
     keep : takes parameters and an arm and returns whether it is measured
-    within : the within-factors and their levels, as far as these are fixed
-    metrics : the unit of each metric that an observation may have, and what else in a run's record
-        bounds it, or why nothing can
-    blocks : the first and the last number of blocks after which claims are judged
-    control : the levels of the arm that is measured twice in each block, on every server; the first
-        arm where there is none with these levels
-    dataset : the recipe of the table contents
+    kind : what its trials share with others of their kind: metrics, checks, within-factors
+    dataset : takes parameters and returns the recipe of the table contents
     settings : takes parameters, an arm and what is known of the dataset, and returns the server
-        variables that the arm asks for beside the host's own
+        variables that the arm asks for besides the host's own
     trial : takes a bench and an arm, and yields observations
-    checks : the names of those validity checks that its runs must pass
-    own_checks : checks by name that only this study has
-    variables : for each factor, the server variables that may differ between its levels
-    needed_variables : server variables without which the study makes no sense
-    known_windows_s : takes parameters and an arm, and returns the lengths that its windows may have
-        been asked for: today's, and those of reports that are there
-    doubts : what may make an estimate doubtful, beside its interval
-    compared : the metrics that two reports are compared by, with the within-factors of each
-    main : the within-factors of the rows that a notebook begins with
-    tools : the programs beside the servers that it uses
-    arrays : the arrays of real disks among its devices, by name, each a layout on some disks
-    nodes : takes parameters and returns the inventory over whose hosts topologies are spread, or
-        None where they stay on this machine
-    calibration_s : how long each kind of calibration of a device takes
-    window_s : how long it measures at a time, by which `plan` scales the times of a report of
-        another effort
-    whole_plot : a factor that is costly to change; a block keeps the arms of each level together
-    copies : how many copies of the data lie on a device at a time
-    grows_bytes, beside_bytes : takes parameters; what a trial adds to the data on the disk, and
-        what it needs of memory beside the pool
-    refuses : takes a build and returns why it cannot run the study, or None
-    lacks : takes a build and parameters and returns the levels that it cannot have, by factor, with
-        the reasons
-    impossible : returns why this host cannot run the study at all, or None
+    design : how often arms are measured, and in which order
+    demands : what it demands of hosts and servers
     revision : raised by hand whenever a change of the trial makes older runs incomparable
-    upgrade : takes the body of a run of the older schema and returns it as of today's
+    name, papers : set by `studies.find`, by its folder and files
     """
 
     title: str
     question: str
     parameters: type[Parameters]
     factors: Callable[[Any], Mapping[str, Levels]]
-    metrics: Mapping[str, Metric]
-    blocks: ByEffort[Blocks]
+    kind: Kind
     dataset: Callable[[Any], Recipe]
     settings: Callable[[Any, Arm, Facts], dict[str, Any]]
     trial: Callable[[Bench, Arm], Iterator[Observation]]
-    checks: Sequence[str]
-    variables: Mapping[str, Collection[str]]
+    design: Design
+    demands: Demands = field(default_factory=Demands)
     keep: Callable[[Any, Arm], bool] = lambda _parameters, _arm: True
-    within: Mapping[str, Levels] = field(default_factory=dict)
-    control: Mapping[str, Level] = field(default_factory=dict)
-    own_checks: Mapping[str, Check] = field(default_factory=dict)
-    needed_variables: Collection[str] = ()
-    known_windows_s: Callable[[Any, Arm], Collection[int]] = lambda _parameters, _arm: ()
-    doubts: Sequence[Doubt] = ()
-    compared: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    main: Sequence[str] = ()
-    tools: Sequence[str] = ()
-    arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
-    nodes: Callable[[Any], str | None] = lambda _parameters: None
-    calibration_s: ByScale[float] = _NOTHING
-    window_s: ByEffort[int] | ByEffort[float] = _AS_LONG
-    whole_plot: str | None = None
-    copies: int = 2
-    grows_bytes: Callable[[Any], int] = lambda _parameters: 0
-    beside_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
-    refuses: Callable[[Build], str | None] = lambda _build: None
-    lacks: Callable[[Build, Any], Mapping[str, Mapping[str, str]]] = lambda _build, _parameters: {}
-    impossible: Callable[[], str | None] = lambda: None
     revision: int = 1
-    upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    # Given by `studies.find`: a study's folder and its files say them.
     name: str = ""
     papers: Papers = _NO_PAPERS
 
     def __post_init__(self) -> None:
-        """Refuse what no study can be.
+        """Refuse names that are not of a factor, or of a factor and a metric.
 
         Raises
         ------
         ValueError
             Says what is wrong and what is allowed.
         """
-        for name, metric in self.metrics.items():
-            if not (isinstance(metric, Metric) and metric.evidence):
+        names = {"server", *self.factors(self.parameters()), *self.kind.within}
+        uses = {"variables": self.kind.variables, "control": self.design.control}
+        for what, used in uses.items():
+            if strange := [name for name in used if name not in names]:
                 raise ValueError(
-                    f"the metric {name} does not say what else in a run's record bounds it; "
-                    "declare Metric(unit, [evidence]) or, if nothing can, "
-                    "Metric(unit, Unbounded(reason))"
-                )
-            if not metric.unit:
-                raise ValueError(f"the metric {name} has no unit; give it one, as in 's' or '1'")
-        known = {**CHECKS, **self.own_checks}
-        if unknown := [name for name in self.checks if name not in known]:
-            raise ValueError(f"there is no check '{unknown[0]}'; there are: {', '.join(known)}")
-        names = {"server", *self.factors(self.parameters()), *self.within}
-        for said, named in {"variables": self.variables, "control": self.control}.items():
-            if strange := [name for name in named if name not in names]:
-                raise ValueError(
-                    f"'{said}' names '{strange[0]}', which is no factor; the factors are: "
+                    f"'{what}' names '{strange[0]}', which is no factor; the factors are: "
                     f"{', '.join(sorted(names))}"
                 )
-        if double := names & self.metrics.keys():
+        if double := names & self.kind.metrics.keys():
             raise ValueError(f"'{min(double)}' is both a factor and a metric")
-
-    @property
-    def units(self) -> dict[str, str]:
-        """Return the unit of each metric."""
-        return {name: metric.unit for name, metric in self.metrics.items()}
 
     def check(self, given: Mapping[str, Any]) -> Any:
         """Return the study's typed parameters.
@@ -210,9 +186,9 @@ class Study:
             Prevents a NaN that pandas would silently skip in a mean.
         """
         for name, value in row.items():
-            if name in self.within:
+            if name in self.kind.within:
                 continue
-            if name not in self.metrics:
+            if name not in self.kind.metrics:
                 raise InnolabError(f"'{name}' is no within-factor and no metric of the study.")
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise InnolabError(f"The metric {name} is {value}, which is no measurement.")
@@ -220,7 +196,7 @@ class Study:
 
     def read(self, folder: Path) -> RunSet:
         """Return the runs that a report's folder holds."""
-        return RunSet.read(folder, self.within, self.upgrade)
+        return RunSet.read(folder, self.kind.within, self.kind.upgrade)
 
     def claims(self) -> list[Claim]:
         """Return the claims, in the order of their file.
@@ -235,9 +211,9 @@ class Study:
     @cached_property
     def _claims(self) -> list[Claim]:
         widest = self.parameters(scale="paper")
-        factors = {**self.factors(widest), **self.within}
+        factors = {**self.factors(widest), **self.kind.within}
         arms = [vars(arm) for arm in self.arms(widest, "")]
-        return claims_of(self.papers.claims, factors, set(self.metrics), arms)
+        return claims_of(self.papers.claims, factors, set(self.kind.metrics), arms)
 
     def published(self) -> dict[str, Published]:
         """Return the published figures by id."""

@@ -84,7 +84,7 @@ def faults(study: Study, folder: Path) -> list[str]:
         for name in _DIGESTS
         if answer["files"].get(name) != manifest.digest(folder / name)
     ]
-    entries, torn = RunLog(folder / runlog.FILE, study.upgrade).entries()
+    entries, torn = RunLog(folder / runlog.FILE, study.kind.upgrade).entries()
     runs = study.read(folder)
     body = {"sealed_at": answer["judged_at"], **manifest.recorded(experiment.plan, runs.runs)}
     found += [f"{runlog.FILE}: its last line is torn"] if torn else []

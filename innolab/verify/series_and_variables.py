@@ -70,8 +70,8 @@ def metrics(study_name: str, report: Path) -> Followed:
     unbound: dict[str, set[str]] = {}
 
     def follow(run: Run, evidence: int) -> list[str]:
-        record = Record(run, store.read(run), set(study.within))
-        found = consistency.metrics(record, study.metrics)
+        record = Record(run, store.read(run), set(study.kind.within))
+        found = consistency.metrics(record, study.kind.metrics)
         lost = [metric for metric, why in found.unbound.items() if not why]
         is_newer = evidence >= runlog.EVIDENCE
         for metric, why in found.unbound.items():
@@ -84,7 +84,7 @@ def metrics(study_name: str, report: Path) -> Followed:
             if is_newer
         ]
 
-    entries, _ = RunLog(report / runlog.FILE, study.upgrade).entries()
+    entries, _ = RunLog(report / runlog.FILE, study.kind.upgrade).entries()
     for session, runs in runlog.by_session(entries):
         evidence = session.evidence if session else 1
         for run in (run for run in runs if run.status == "complete"):
@@ -97,6 +97,6 @@ def unbound_notes(unbound: Mapping[str, Collection[str]], study: Study) -> list[
     """Return which metrics of a report nothing bounds, by the reasons, each as a sentence."""
     return [
         "Not bound in this report, so that edited values would not be found: "
-        f"{', '.join(name for name in study.metrics if name in names)}. {why}."
+        f"{', '.join(name for name in study.kind.metrics if name in names)}. {why}."
         for why, names in unbound.items()
     ]

@@ -104,7 +104,7 @@ def _checks_follow(
     def facts(of: Iterable[CheckResult]) -> list[tuple[str, ...]]:
         return sorted((c.check, c.result, *([c.says] if to_the_letter else [])) for c in of)
 
-    kept = [check for check in run.checks if check.check in experiment.study.checks]
+    kept = [check for check in run.checks if check.check in experiment.study.kind.checks]
     try:
         return facts(_checks(experiment, rules, run, runs)) == facts(kept)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):

@@ -131,7 +131,7 @@ def _records(
     """
     study = experiment.study
     is_same_code = rendering_code.difference(body, study) is None
-    entries, torn = RunLog(report / runlog.FILE, study.upgrade).entries()
+    entries, torn = RunLog(report / runlog.FILE, study.kind.upgrade).entries()
     faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
     faults += session.of_session(entries, body)
     of_history, notes = git_history.of_sessions(entries, today.papers.claims)

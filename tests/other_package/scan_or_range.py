@@ -4,14 +4,14 @@ import random
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from innolab.analysis.checks import USUAL
 from innolab.bench import oltp, passes
 from innolab.bench.sysbench import TABLE
 from innolab.bench.trial import Bench
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
+from innolab.studies.kind import timed_passes
 from innolab.studies.parameters import ByEffort, ByScale, Parameters
-from innolab.studies.study import Arm, Facts, Study
+from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
 
 class AccessParameters(Parameters):
@@ -57,16 +57,14 @@ STUDY = Study(
         "pool_ratio": {"small": 0.5},
     },
     keep=lambda _, arm: arm.path != "scan" or arm.share == 0.9,
-    within={"cache": ["cold", "warm"]},
-    main=("cache",),
-    metrics=passes.METRICS,
-    compared={"seconds": ("cache",)},
-    blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 10)),
+    kind=timed_passes(
+        {"cache": ["cold", "warm"]},
+        cold={"cache": "cold"},
+        variables={"pool_ratio": oltp.POOL_VARIABLES},
+    ),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "cold"),
-    variables={"path": (), "share": (), "pool_ratio": oltp.POOL_VARIABLES},
-    copies=1,
-    tools=("sysbench",),
+    design=Design(blocks=ByEffort(Blocks(2, 2), Blocks(3, 5), Blocks(3, 10))),
+    demands=Demands(tools=("sysbench",), copies=1),
 )

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from innolab.analysis import checks
 from innolab.analysis.bounds import Bound, Metric, Record, exactly
-from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.bench import oltp, passes
@@ -20,8 +18,9 @@ from innolab.studies.access_paths.parameters import (
     all_shares,
     keep,
 )
-from innolab.studies.parameters import ByEffort, ByScale
-from innolab.studies.study import Arm, Facts, Study
+from innolab.studies.kind import timed_passes
+from innolab.studies.parameters import ByEffort
+from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
 # The disk's file system may cut a file where one of its groups ends.
 EXTENTS = {"most_as_loaded": 50, "least_scattered": 500}
@@ -93,21 +92,19 @@ STUDY = Study(
         "pool_ratio": POOLS,
     },
     keep=keep,
-    control={"path": "scan", "layout": "as loaded", "pool_ratio": POOLS["quarter"]},
-    within={"cache": ["cold", "warm"]},
-    main=("cache",),
-    metrics={**passes.METRICS, "rows": Metric("rows", [counted_rows])},
-    compared={"seconds": ("cache",)},
-    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(5, 12)),
+    kind=timed_passes(
+        {"cache": ["cold", "warm"]},
+        cold={"cache": "cold"},
+        metrics={**passes.METRICS, "rows": Metric("rows", [counted_rows])},
+        checks={"query plan": Check(query_plan), "file layout": Check(file_layout, EXTENTS)},
+        variables={"pool_ratio": oltp.POOL_VARIABLES},
+    ),
     dataset=lambda parameters: table.recipe(parameters.table_rows),
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "query plan", "file layout", "pool not preloaded", "cold", "memory held",
-            "bytes really read", "device as its profile"),
-    own_checks={"query plan": Check(query_plan), "file layout": Check(file_layout, EXTENTS),
-                "bytes really read": checks.read_from_disk(cache="cold")},
-    variables={"device": (), "layout": (), "path": (), "share": (),
-               "pool_ratio": oltp.POOL_VARIABLES},
-    tools=("fio", "mkfs.xfs"),
-    calibration_s=ByScale(0.3, 1.0, 10.0),
-)  # fmt: skip
+    design=Design(
+        blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(5, 12)),
+        control={"path": "scan", "layout": "as loaded", "pool_ratio": POOLS["quarter"]},
+    ),
+    demands=Demands(tools=("fio", "mkfs.xfs")),
+)

@@ -25,8 +25,9 @@ from innolab.studies.compressed_insert.parameters import (
     segments_of,
     settings,
 )
-from innolab.studies.parameters import ByEffort, ByScale
-from innolab.studies.study import Arm, Study
+from innolab.studies.kind import Kind, named
+from innolab.studies.parameters import ByEffort
+from innolab.studies.study import Arm, Demands, Design, Study
 
 
 def refuses(build: builds.Build) -> str | None:
@@ -90,25 +91,33 @@ STUDY = Study(
         "keys": ["auto", "shuffled"],
     },
     keep=keep,
-    within={"span": list(growth.SPANS_MROWS), "mrows": []},
-    main=("mrows",),
-    metrics=evidence.METRICS,
-    compared={"per_s": ("span",), "all_per_s": ()},
-    # Knees may be censored, and their median has an interval from seven runs on at three looks.
-    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(6, 8)),
+    kind=Kind(
+        metrics=evidence.METRICS,
+        checks={
+            **named(*(name for name in USUAL if name != "tables unchanged"), *LOAD_CHECKS),
+            **named("device as its profile"),
+            "row format as asked": Check(row_format),
+            "in one piece": Check(filling.one_piece),
+        },
+        within={"span": list(growth.SPANS_MROWS), "mrows": []},
+        main=("mrows",),
+        compared={"per_s": ("span",), "all_per_s": ()},
+        variables={"pool": oltp.POOL_VARIABLES},
+    ),
     dataset=dataset,
     settings=settings,
     trial=trial,
-    checks=(*(name for name in USUAL if name != "tables unchanged"), "row format as asked",
-            "in one piece", "device as its profile", *LOAD_CHECKS),
-    own_checks={"row format as asked": Check(row_format),
-                "in one piece": Check(filling.one_piece)},
-    variables={"pool": oltp.POOL_VARIABLES, "device": (), "format": (), "keys": ()},
-    needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method",
-                      "innodb_compression_level"),
-    tools=("sysbench", "fio", "mkfs.xfs"),
-    calibration_s=ByScale(0.3, 1.0, 10.0),
-    copies=1,
-    grows_bytes=grows_bytes,
-    refuses=refuses,
-)  # fmt: skip
+    # Knees may be censored, and their median has an interval from seven runs on at three looks.
+    design=Design(blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(6, 8))),
+    demands=Demands(
+        tools=("sysbench", "fio", "mkfs.xfs"),
+        variables=(
+            "innodb_buffer_pool_instances",
+            "innodb_flush_method",
+            "innodb_compression_level",
+        ),
+        copies=1,
+        grows_bytes=grows_bytes,
+        refuses=refuses,
+    ),
+)

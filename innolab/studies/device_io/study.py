@@ -23,8 +23,9 @@ from innolab.studies.device_io.parameters import (
     WINDOW_S,
     DeviceParameters,
 )
-from innolab.studies.parameters import ByEffort, ByScale
-from innolab.studies.study import Arm, Study
+from innolab.studies.kind import Kind, named
+from innolab.studies.parameters import ByEffort
+from innolab.studies.study import Arm, Demands, Design, Study
 
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
@@ -75,24 +76,23 @@ STUDY = Study(
         "device": parameters.measured_of(parameters.devices),
         "work": ["patterns", "bursts"],
     },
-    control={"work": "patterns"},
-    within={
-        "pattern": list(PATTERNS),
-        "depth": list(ALL_DEPTHS),
-        "at_s": [bursts.BIN_S * (i + 1) for i in range(200)],
-    },
-    main=("pattern", "depth"),
-    metrics=evidence.METRICS,
-    compared={"per_s": ("pattern", "depth")},
-    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(5, 9)),
+    kind=Kind(
+        metrics=evidence.METRICS,
+        checks=named("swap", "steal", "other load", "device as its profile"),
+        within={
+            "pattern": list(PATTERNS),
+            "depth": list(ALL_DEPTHS),
+            "at_s": [bursts.BIN_S * (i + 1) for i in range(200)],
+        },
+        main=("pattern", "depth"),
+        compared={"per_s": ("pattern", "depth")},
+        window_s=WINDOW_S,
+    ),
     dataset=lambda _: datasets.NONE,
     settings=lambda *_: {},
     trial=trial,
-    checks=("swap", "steal", "other load", "device as its profile"),
-    variables={"device": (), "work": ()},
-    tools=("fio", "mkfs.xfs"),
-    calibration_s=ByScale(0.3, 1.0, 10.0),
-    window_s=WINDOW_S,
-    copies=1,
-    grows_bytes=FILE_BYTES.of,
-)  # fmt: skip
+    design=Design(
+        blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(5, 9)), control={"work": "patterns"}
+    ),
+    demands=Demands(tools=("fio", "mkfs.xfs"), copies=1, grows_bytes=FILE_BYTES.of),
+)

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from innolab.analysis.checks import USUAL
-from innolab.analysis.doubts import unsteady
 from innolab.bench import oltp, windows
 from innolab.bench.sysbench import Workload
 from innolab.bench.trial import Bench
 from innolab.bench.windows import Times
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
+from innolab.studies.kind import load_windows
 from innolab.studies.more_memory.parameters import (
     LOADS,
     POOL_RATIOS,
@@ -20,7 +19,7 @@ from innolab.studies.more_memory.parameters import (
 )
 from innolab.studies.more_memory.settling import unsettled
 from innolab.studies.parameters import ByEffort, ByScale
-from innolab.studies.study import Arm, Facts, Study
+from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
 # Whole seconds, which is what sysbench counts in. A server flushes in waves of 10 to 20 s where the
 # device binds its writes, and needs a minute or two under the limit until these are alike: 5.6.24
@@ -89,23 +88,19 @@ STUDY = Study(
         "pool_ratio": POOL_RATIOS,
     },
     keep=keep,
-    metrics=windows.METRICS,
-    compared={"tps": ()},
-    # One look: a block takes two hours, and the level of a few more looks would cost more.
-    blocks=ByEffort(Blocks(2, 2), Blocks(3, 3), Blocks(3, 3)),
+    kind=load_windows(
+        WINDOW_S["read_write"],
+        known_windows_s=lambda parameters, arm: [
+            windows[arm.load].of(parameters) for windows in (WINDOW_S, _EARLIER_S)
+        ],
+        checks=("pool not preloaded", "device as its profile"),
+        doubts=(unsettled,),
+        variables={"pool_ratio": oltp.POOL_VARIABLES},
+    ),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "pool not preloaded", "device as its profile", *windows.CHECKS),
-    doubts=(unsettled, unsteady),
-    # The same ratio of what the load asks for.
-    variables={"pool_ratio": oltp.POOL_VARIABLES, "load": oltp.POOL_VARIABLES,
-               "device": (), "distribution": ()},
-    needed_variables=oltp.NEEDED_VARIABLES,
-    known_windows_s=lambda parameters, arm: [
-        windows[arm.load].of(parameters) for windows in (WINDOW_S, _EARLIER_S)
-    ],
-    tools=("sysbench", "fio", "mkfs.xfs"),
-    calibration_s=ByScale(0.3, 1.0, 10.0),
-    window_s=WINDOW_S["read_write"],
-)  # fmt: skip
+    # One look: a block takes two hours, and the level of a few more looks would cost more.
+    design=Design(blocks=ByEffort(Blocks(2, 2), Blocks(3, 3), Blocks(3, 3))),
+    demands=Demands(tools=("sysbench", "fio", "mkfs.xfs"), variables=oltp.NEEDED_VARIABLES),
+)

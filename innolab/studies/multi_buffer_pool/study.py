@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from innolab.analysis import checks
-from innolab.analysis.checks import USUAL
-from innolab.analysis.doubts import kernel_share
+from innolab.analysis import checks, doubts
 from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.base.errors import InnolabError
 from innolab.bench import passes
@@ -13,6 +11,7 @@ from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
+from innolab.studies.kind import named, timed_passes
 from innolab.studies.multi_buffer_pool import evidence, table
 from innolab.studies.multi_buffer_pool.parameters import (
     MIB,
@@ -24,12 +23,13 @@ from innolab.studies.multi_buffer_pool.parameters import (
     settings,
 )
 from innolab.studies.multi_buffer_pool.table import BYTES_PER_ROW, SCAN
-from innolab.studies.parameters import ByEffort, ByScale
-from innolab.studies.study import Arm, Study
+from innolab.studies.parameters import ByEffort
+from innolab.studies.study import Arm, Demands, Design, Study
 
 # Half way, in ratio, between the fastest published debug scan (10,000,000 rows in 56.77 s, so
 # 176,000 a second) and the slowest published corrected one (6.86 s, so 1,458,000): see S3.
 ROWS_PER_S_FLOOR = 500_000
+COLD: dict[str, Level] = {"pass": 1}
 
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
@@ -97,33 +97,36 @@ STUDY = Study(
         "beside": list(OLD_BLOCKS_MS),
     },
     keep=keep,
-    control={"pool": "2G", "instances": 1, "beside": "nothing"},
-    within={"pass": [1, 2], "instance": list(range(8))},
-    main=("pass",),
-    metrics=evidence.METRICS,
-    compared={"seconds": ("pass",)},
-    blocks=ByEffort(Blocks(1, 1), Blocks(3, 5), Blocks(3, 12)),
+    kind=timed_passes(
+        {"pass": [1, 2], "instance": list(range(8))},
+        cold=COLD,
+        metrics=evidence.METRICS,
+        checks={
+            **named("full scan"),
+            "rows per second": Check(rows_floor, {"least_per_s": ROWS_PER_S_FLOOR}),
+            "kernel share": checks.kernel_share(**COLD),
+        },
+        doubts=(doubts.kernel_share(**COLD),),
+        variables={
+            "beside": {"innodb_old_blocks_time"},
+            "pool": {"innodb_buffer_pool_size"},
+            "instances": {"innodb_buffer_pool_instances"},
+            "flush_method": {"innodb_flush_method"},
+        },
+    ),
     dataset=lambda parameters: table.recipe(parameters.table_rows),
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "rows per second", "pool not preloaded", "cold", "full scan",
-            "memory held", "bytes really read", "kernel share", "device as its profile"),
-    own_checks={"rows per second": Check(rows_floor, {"least_per_s": ROWS_PER_S_FLOOR}),
-                "bytes really read": checks.read_from_disk(**{"pass": 1}),
-                "kernel share": checks.kernel_share(**{"pass": 1})},
-    doubts=(kernel_share(**{"pass": 1}),),
-    variables={
-        "device": (),
-        "beside": {"innodb_old_blocks_time"},
-        "pool": {"innodb_buffer_pool_size"},
-        "instances": {"innodb_buffer_pool_instances"},
-        "flush_method": {"innodb_flush_method"},
-    },
-    needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
-    tools=("fio", "mkfs.xfs"),
-    calibration_s=ByScale(0.3, 1.0, 10.0),
-    copies=1,
-    # With the table in the page cache: without room for it the second pass of the small pools
-    # would be one from disk.
-    beside_bytes=lambda parameters: 500 * MIB + parameters.table_rows * BYTES_PER_ROW,
-)  # fmt: skip
+    design=Design(
+        blocks=ByEffort(Blocks(1, 1), Blocks(3, 5), Blocks(3, 12)),
+        control={"pool": "2G", "instances": 1, "beside": "nothing"},
+    ),
+    demands=Demands(
+        tools=("fio", "mkfs.xfs"),
+        variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
+        copies=1,
+        # With the table in the page cache: without room for it the second pass of the small pools
+        # would be one from disk.
+        extra_bytes=lambda parameters: 500 * MIB + parameters.table_rows * BYTES_PER_ROW,
+    ),
+)

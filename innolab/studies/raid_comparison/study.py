@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from innolab.analysis.bounds import Bound, Metric, Record, all_exactly, metrics
-from innolab.analysis.checks import USUAL
-from innolab.analysis.doubts import unsteady
 from innolab.bench import oltp, windows
 from innolab.bench.sysbench import Workload
 from innolab.bench.trial import Bench
@@ -15,6 +13,7 @@ from innolab.bench.windows import Times
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.storage.profiles import HOST, Calibration
+from innolab.studies.kind import load_windows
 from innolab.studies.parameters import ByEffort, ByScale
 from innolab.studies.raid_comparison import schema1
 from innolab.studies.raid_comparison.parameters import (
@@ -25,7 +24,7 @@ from innolab.studies.raid_comparison.parameters import (
     keep,
     threads_of,
 )
-from innolab.studies.study import Arm, Facts, Study
+from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
 # Whole seconds, which is what sysbench counts in.
 # A window of many threads on few disks takes its cap: a minute for twenty transactions each.
@@ -108,34 +107,28 @@ STUDY = Study(
         "pool": list(POOLS),
     },
     keep=keep,
-    within={"threads": []},
-    main=("threads",),
-    metrics={
-        **windows.METRICS,
-        "kept_ratio": Metric("least over largest throughput from 10 threads on", [_of_windows]),
-        **metrics({f"fio_{name}": "1/s" for name in Calibration._fields}, _of_calibration),
-    },
-    compared={"tps": ("threads",)},
-    blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(3, 7)),
+    kind=load_windows(
+        WINDOW_S,
+        known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
+        checks=("array as asked", "array as its formula"),
+        within={"threads": []},
+        metrics={
+            **windows.METRICS,
+            "kept_ratio": Metric("least over largest throughput from 10 threads on", [_of_windows]),
+            **metrics({f"fio_{name}": "1/s" for name in Calibration._fields}, _of_calibration),
+        },
+        # The control runs on another host, which has its own limit of open files.
+        variables={"pool": oltp.POOL_VARIABLES, "device": ("open_files_limit",)},
+        calibration_s=ByScale(1.0, 3.0, 30.0),
+        upgrade=schema1.upgraded,
+    ),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,
-    checks=(*USUAL, "array as asked", "array as its formula", *windows.CHECKS),
-    doubts=(unsteady,),
-    variables={
-        "pool": oltp.POOL_VARIABLES,
-        # The same ratio of what the load asks for.
-        "load": oltp.POOL_VARIABLES,
-        # The control runs on another host, whose limit of open files is its own.
-        "device": ("open_files_limit",),
-        "distribution": (),
-    },
-    needed_variables=oltp.NEEDED_VARIABLES,
-    known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
-    tools=("sysbench", "fio"),
-    arrays=lambda parameters: {name: ARRAYS[name] for name in parameters.arrays},
-    whole_plot="device",
-    calibration_s=ByScale(1.0, 3.0, 30.0),
-    window_s=WINDOW_S,
-    upgrade=schema1.upgraded,
-)  # fmt: skip
+    design=Design(blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(3, 7)), whole_plot="device"),
+    demands=Demands(
+        tools=("sysbench", "fio"),
+        variables=oltp.NEEDED_VARIABLES,
+        arrays=lambda parameters: {name: ARRAYS[name] for name in parameters.arrays},
+    ),
+)

@@ -1,13 +1,12 @@
 """Programs on the nodes of a network besides servers: HAProxy, keepalived, MHA's manager.
 
-Each has settings made from a template, runs in the foreground, and ends with innolab.
+Each has settings made from a template and runs in the foreground.
 """
 
 import csv
 import json
 import shlex
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,27 +14,14 @@ from typing import Any, NamedTuple
 import jinja2
 
 from innolab.base import children
-from innolab.base.errors import InnolabError
-from innolab.base.waiting import await_that
-from innolab.hosts.base import Process
+from innolab.hosts.daemon import Daemon
 from innolab.hosts.network import PORT, VIRTUAL, Node
 from innolab.mysql import replication
 from innolab.mysql.server import Server
 from innolab.studies.replication import programs
 
 _HERE = Path(__file__).parent
-_READY_WITHIN_S, _WATCHES_WITHIN_S = 10.0, 20.0
-_END_WITHIN_S, _ANSWER_WITHIN_S = 5.0, 2.0
-
-
-def ended(process: Process) -> None:
-    """End a program by asking it, so that it ends its own children; kill it if it does not."""
-    process.terminate()
-    try:
-        process.wait(timeout=_END_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+_READY_WITHIN_S, _WATCHES_WITHIN_S, _ANSWER_WITHIN_S = 10.0, 20.0, 2.0
 
 
 def _written(node: Node, path: Path, template: str, **values: Any) -> Path:
@@ -115,27 +101,17 @@ class Proxy:
         doors = [(name, at, servers) for name, (at, servers) in self._doors.items()]
         values = {"socket": self._socket, "address": LOOPBACK, "doors": doors}
         settings = _written(self.node, self.folder / "haproxy.cfg", "haproxy.cfg", **values)
-        log = self.folder / "haproxy.log"
         # In the foreground: one that goes to the background would not be our child.
         words = [self.node.tool("haproxy"), "-db", "-f", str(settings)]
-        self._process = self.node.start([*self.node.unprivileged(), *words], env={}, log=log)
-        try:
-            await_that(self._is_ready, _READY_WITHIN_S, "HAProxy did not reach all servers")
-        except InnolabError as error:
-            ended(self._process)
-            last = " ".join(log.read_text(errors="replace").split())[-300:]
-            raise InnolabError(f"{error} It said: {last or 'nothing'}") from None
-        except BaseException:
-            ended(self._process)
-            raise
+        log = self.folder / "haproxy.log"
+        self._daemon = Daemon("HAProxy", self.node, words, log, unprivileged=True)
+        self._daemon.await_ready(self._reaches_all, _READY_WITHIN_S)
         return self
 
     def __exit__(self, *_: object) -> None:
-        ended(self._process)
+        self._daemon.stop()
 
-    def _is_ready(self) -> bool:
-        if self._process.poll() is not None:
-            raise InnolabError("HAProxy ended as soon as it was started.")
+    def _reaches_all(self) -> bool:
         try:
             # One that was never looked at counts as up; an asterisk says that it is looked at now.
             return all(row["status"] == "UP" and row["check_status"].endswith("L4OK")
@@ -161,7 +137,7 @@ class Proxy:
         return (row for row in csv.DictReader(rows) if row["svname"] not in _TOTALS)
 
 
-def keepalived(node: Node, priority: int, server: Server, folder: Path) -> Process:
+def keepalived(node: Node, priority: int, server: Server, folder: Path) -> Daemon:
     """Start keepalived on a server's node: the address of the source moves by VRRP.
 
     A node whose server does not answer is no candidate. One that hears of no holder makes itself
@@ -198,27 +174,23 @@ def keepalived(node: Node, priority: int, server: Server, folder: Path) -> Proce
         answers=script("alive", str(server.socket)),
         promote=script("promote", server.build.version, str(server.folder)),
     )
-    return node.start(
-        [
-            *("setpriv", "--pdeathsig", "KILL", node.tool("keepalived")),
-            *("--dont-fork", "--log-console", "--log-detail", "--vrrp"),
-            f"--use-file={settings}",
-            f"--pid={settings.with_suffix('.pid')}",
-            f"--vrrp_pid={settings.with_suffix('.vrrp.pid')}",
-        ],
-        env={},
-        log=settings.with_suffix(".log"),
-    )
+    words = [
+        *(node.tool("keepalived"), "--dont-fork", "--log-console", "--log-detail", "--vrrp"),
+        f"--use-file={settings}",
+        f"--pid={settings.with_suffix('.pid')}",
+        f"--vrrp_pid={settings.with_suffix('.vrrp.pid')}",
+    ]
+    return Daemon("keepalived", node, words, settings.with_suffix(".log"))
 
 
 MHA = "masterha_manager"
-# What its log says once all has been checked, and where it complains.
-_WATCHES, _ERROR = "waiting until MySQL doesn't respond", "[error]"
-# The manager, and all that it starts, end when innolab does.
-TIED = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child")
+# What its log says once all has been checked.
+_WATCHES = "waiting until MySQL doesn't respond"
+# What the manager starts ends with it.
+WITH_CHILDREN = ("unshare", "--pid", "--fork", "--kill-child")
 
 
-def mha(node: Node, servers: Sequence[Node], user: str, folder: Path) -> Process:
+def mha(node: Node, servers: Sequence[Node], user: str, folder: Path) -> Daemon:
     """Start MHA's manager on a node and return it when it watches the source.
 
     It makes a replica the next source, and ends when it has done so once. It reaches servers over
@@ -253,26 +225,7 @@ def mha(node: Node, servers: Sequence[Node], user: str, folder: Path) -> Process
         move=" ".join(children.python(programs.__name__, "move", str(nodes))),
         addresses=[server.address for server in servers],
     )
-    words = [*TIED, node.tool(MHA), f"--conf={settings}"]
-    manager = node.start(words, env={}, log=work / "said.log")
-
-    def watches() -> bool:
-        if manager.poll() is not None:
-            raise InnolabError("MHA's manager ended before it watched the source.")
-        [text] = node.peek(log)
-        return _WATCHES in (text or "")
-
-    try:
-        await_that(watches, _WATCHES_WITHIN_S, "MHA's manager did not come to watch the source")
-    except InnolabError as error:
-        manager.kill()
-        manager.wait()
-        raise InnolabError(f"{error} It said: {_complaints(node, work)}") from None
+    words = [*WITH_CHILDREN, node.tool(MHA), f"--conf={settings}"]
+    manager = Daemon("MHA's manager", node, words, work / "said.log", own_log=log)
+    manager.await_ready(lambda: _WATCHES in (node.peek(log)[0] or ""), _WATCHES_WITHIN_S)
     return manager
-
-
-def _complaints(node: Node, work: Path) -> str:
-    """Return the last errors that a manager has logged, else the last lines."""
-    texts = node.peek(work / "said.log", work / "manager.log")
-    lines = [line for text in texts for line in (text or "").splitlines() if line.strip()]
-    return " ".join(([line for line in lines if _ERROR in line] or lines)[-3:])[-600:] or "nothing"

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from innolab.base.waiting import await_that
 from innolab.hosts import machine
-from innolab.hosts.base import Process
+from innolab.hosts.daemon import Daemon
 from innolab.hosts.network import VIRTUAL, Node
 from innolab.mysql import replication
 from innolab.mysql.builds import Build
@@ -66,7 +66,7 @@ class Failover:
 
     def __init__(self, raised: Topology, folder: Path, moved_by: MovedBy) -> None:
         self._raised, self._folder, self._moved_by = raised, folder, moved_by
-        self._daemons: list[Process] = []
+        self._daemons: list[Daemon] = []
         self.first = raised.source_name
 
     def __enter__(self) -> "Failover":
@@ -111,7 +111,7 @@ class Failover:
         for daemon in self._daemons:
             daemon.terminate()
         while self._daemons:
-            daemons.ended(self._daemons.pop())
+            self._daemons.pop().stop()
 
     def _node(self, name: str) -> Node:
         return self._raised.nodes[name]

@@ -19,7 +19,7 @@ from innolab.studies.parameters import (
     repeats,
 )
 from innolab.studies.replication.spreading import PROXIED
-from innolab.studies.study import Arm, Facts
+from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Facts
 
 POOL_RATIO = 1 / 3
 MOST_NODES = 5
@@ -110,6 +110,12 @@ def keep(parameters: ReplicationParameters, arm: Arm) -> bool:
     if arm.system == "power" and arm.device == HOST:
         return False  # It is not ours to cut.
     return levels in cases(parameters.effort_name, tuple(parameters.devices))
+
+
+def extra_bytes(parameters: ReplicationParameters) -> int:
+    """Return the memory that all servers of a topology need, besides the pool of one."""
+    pool = int(POOL_RATIO * parameters.table_rows * oltp.BYTES_PER_ROW)
+    return MOST_NODES * (SERVER_OVERHEAD_BYTES + pool)
 
 
 def settings(parameters: ReplicationParameters, arm: Arm, facts: Facts) -> dict[str, Any]:

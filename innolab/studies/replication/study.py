@@ -13,6 +13,7 @@ from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
+from innolab.studies.kind import Kind, named
 from innolab.studies.parameters import ByEffort, ByScale
 from innolab.studies.replication import (
     aftermath,
@@ -25,12 +26,12 @@ from innolab.studies.replication import (
 from innolab.studies.replication.parameters import (
     COMMITS,
     MOST_NODES,
-    POOL_RATIO,
     ReplicationParameters,
+    extra_bytes,
     keep,
     settings,
 )
-from innolab.studies.study import SERVER_OVERHEAD_BYTES, Arm, Study
+from innolab.studies.study import Arm, Demands, Design, Study
 
 SYSTEMS = {
     "spread": spreading.spread,
@@ -77,43 +78,44 @@ STUDY = Study(
         "device": parameters.devices,
     },
     keep=keep,
-    control={"system": "spread", "replicas": 1, "appliers": 1},
-    within={
-        "write_share": spreading.WRITE_SHARES,
-        "statement": list(range(1, len(crossing.STATEMENTS) + 1)),
-    },
-    main=("write_share",),
-    metrics={
-        **windows.METRICS,
-        **aftermath.METRICS,
-        **crossing.METRICS,
-    },
-    compared={"statements_per_s": ("write_share",), "commits_per_s": ()},
-    blocks=ByEffort(Blocks(1, 1), Blocks(2, 2), Blocks(3, 30)),
+    kind=Kind(
+        metrics={**windows.METRICS, **aftermath.METRICS, **crossing.METRICS},
+        checks={
+            # Several servers share the device: what is foreign to one is another's.
+            **named(*(name for name in USUAL if name != "foreign disk traffic")),
+            **named("device as its profile", "load without errors"),
+            "witness as told": Check(acknowledged.as_told),
+        },
+        within={
+            "write_share": spreading.WRITE_SHARES,
+            "statement": list(range(1, len(crossing.STATEMENTS) + 1)),
+        },
+        main=("write_share",),
+        compared={"statements_per_s": ("write_share",), "commits_per_s": ()},
+        variables={
+            "appliers": {"slave_parallel_workers", "replica_parallel_workers"},
+            "commit": {name.removeprefix("loose_") for name in COMMITS["short"]},
+            "binlog": {"binlog_format"},
+        },
+        window_s=spreading.WINDOW_S,
+        # Of a device of 200 operations a second a moment says little.
+        calibration_s=ByScale(2.0, 3.0, 10.0),
+    ),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
     trial=trial,
-    # Several servers share the device: what is foreign to one is another's.
-    checks=(*(name for name in USUAL if name != "foreign disk traffic"), "device as its profile",
-            "load without errors", "witness as told"),
-    own_checks={"witness as told": Check(acknowledged.as_told)},
-    variables={
-        "system": (), "replicas": (), "fault": (), "moved_by": (), "device": (),
-        "appliers": {"slave_parallel_workers", "replica_parallel_workers"},
-        "commit": {name.removeprefix("loose_") for name in COMMITS["short"]},
-        "binlog": {"binlog_format"},
-    },
-    needed_variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
-    tools=("arping", "fio", "haproxy", "keepalived", "mkfs.xfs", "sysbench"),
-    # Of a device of 200 operations a second a moment says little.
-    calibration_s=ByScale(2.0, 3.0, 10.0),
-    window_s=spreading.WINDOW_S,
-    copies=1 + MOST_NODES,
-    beside_bytes=lambda parameters: MOST_NODES * (
-        SERVER_OVERHEAD_BYTES + int(POOL_RATIO * parameters.table_rows * oltp.BYTES_PER_ROW)
+    design=Design(
+        blocks=ByEffort(Blocks(1, 1), Blocks(2, 2), Blocks(3, 30)),
+        control={"system": "spread", "replicas": 1, "appliers": 1},
     ),
-    refuses=replication.why_impossible,
-    lacks=lacks,
-    nodes=lambda parameters: parameters.nodes,
-    impossible=network.why_impossible,
-)  # fmt: skip
+    demands=Demands(
+        tools=("arping", "fio", "haproxy", "keepalived", "mkfs.xfs", "sysbench"),
+        variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
+        copies=1 + MOST_NODES,
+        extra_bytes=extra_bytes,
+        nodes=lambda parameters: parameters.nodes,
+        refuses=replication.why_impossible,
+        lacks=lacks,
+        impossible=network.why_impossible,
+    ),
+)

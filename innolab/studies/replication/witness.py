@@ -19,9 +19,9 @@ from typing import Any
 from innolab.analysis import acknowledged
 from innolab.analysis.acknowledged import BEGIN, STRIDE, Attempt, Event
 from innolab.base import children
-from innolab.base.errors import InnolabError
 from innolab.base.waiting import await_that
 from innolab.hosts.base import Host
+from innolab.hosts.daemon import Daemon
 from innolab.mysql.server import Server
 
 # How many connections the study's clients write with.
@@ -75,21 +75,15 @@ class Witness:
         self._errors = log.with_suffix(".said")
 
     def __enter__(self) -> "Witness":
-        tied = ("setpriv", "--pdeathsig", "KILL")
-        words = [*tied, *children.python("innolab.studies.replication.witness", *self._arguments)]
-        self._process = self._node.start(words, env={}, log=self._errors)
+        words = children.python("innolab.studies.replication.witness", *self._arguments)
+        self._daemon = Daemon("The witness of commits", self._node, words, self._errors)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        ended = self._process.poll()
-        self._process.kill()
-        self._process.wait()
-        if ended is not None and error is None:
-            last = self._errors.read_text().strip().splitlines()[-1:]
-            raise InnolabError(
-                f"The witness of commits ended by itself ({ended}), so its log is not whole: "
-                f"{' '.join(last)}"
-            )
+        status = self._daemon.poll()
+        self._daemon.kill()
+        if status is not None and error is None:
+            raise self._daemon.failure(f"ended ({status}), so that its log is not whole")
 
     def history(self) -> list[Attempt]:
         """Return all attempts so far."""
