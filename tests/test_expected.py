@@ -107,7 +107,8 @@ def test_time_is_that_of_the_trials_and_of_what_came_before_them(study: Study, p
 
 
 def test_longer_windows_than_those_of_the_report_take_longer(study: Study, plan: Plan) -> None:
-    windowed = replace(study, window_s=ByEffort(1.0, 3.0, 12.0))
+    kind = replace(study.kind, window_s=ByEffort(1.0, 3.0, 12.0))
+    windowed = replace(study, kind=kind)
     longer = replace(plan, parameters={**plan.parameters, "effort": "reference"})
     found = _expected(windowed, longer, _report(study, effort="quick")).duration
     assert found

@@ -9,7 +9,7 @@ from innolab.bench.sysbench import TABLE
 from innolab.bench.trial import Bench
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
-from innolab.studies.kind import timed_passes
+from innolab.studies import kind
 from innolab.studies.parameters import ByEffort, ByScale, Parameters
 from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
@@ -57,7 +57,7 @@ STUDY = Study(
         "pool_ratio": {"small": 0.5},
     },
     keep=lambda _, arm: arm.path != "scan" or arm.share == 0.9,
-    kind=timed_passes(
+    kind=kind.timed_passes(
         {"cache": ["cold", "warm"]},
         cold={"cache": "cold"},
         variables={"pool_ratio": oltp.POOL_VARIABLES},
