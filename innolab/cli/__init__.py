@@ -3,9 +3,11 @@
 import signal
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
+import innolab
 from innolab.base.errors import InnolabError
 from innolab.base.quoting import printable
 from innolab.cli import (
@@ -34,6 +36,7 @@ VERBS: dict[str, tuple[Callable[..., None], str]] = {
     "judge": (judge.judge, "judge TABLE.csv --about ABOUT.yml --claims CLAIMS.yml"),
     "figure": (figure.figure, "figure multi-buffer-pool/2026-01-31-1 passes --width single"),
     "deposit": (reports.deposit, "deposit multi-buffer-pool/2026-01-31-1 --to my/deposit"),
+    "open": (reports.open_, "open multi-buffer-pool"),
     "index": (reports.index, "index"),
     "size": (size.size, "size --socket /run/mysqld/mysqld.sock --seconds 60"),
 }
@@ -45,6 +48,24 @@ app = typer.Typer(
 )
 for _name, (_verb, _example) in VERBS.items():
     app.command(_name, epilog=f"Example: innolab {_example}")(_verb)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"innolab {innolab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print innolab's version."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 class _EndedError(BaseException):

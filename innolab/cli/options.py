@@ -11,13 +11,15 @@ import typer
 from innolab.base import places
 
 
-def _studies() -> list[str]:
+def study_names() -> list[str]:
+    """Return the names of the studies."""
     from innolab import studies
 
     return studies.names()
 
 
-def _reports() -> list[str]:
+def report_names() -> list[str]:
+    """Return the sealed reports, each as STUDY/VERSION."""
     sealed = places.reports().glob("*/*/manifest.json")
     return sorted(path.parent.relative_to(places.reports()).as_posix() for path in sealed)
 
@@ -47,16 +49,18 @@ Named = Annotated[
     typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="A parameter of the study."),
 ]
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="See: innolab list", autocompletion=_studies)
+    str, typer.Argument(metavar="STUDY", help="See: innolab list", autocompletion=study_names)
 ]
 ReportName = Annotated[
     str,
-    typer.Argument(metavar="REPORT", help="A folder, or STUDY/VERSION.", autocompletion=_reports),
+    typer.Argument(
+        metavar="REPORT", help="A folder, or STUDY/VERSION.", autocompletion=report_names
+    ),
 ]
 ReportNames = Annotated[
     list[str],
     typer.Argument(
-        metavar="REPORT REPORT...", help="Folders, or STUDY/VERSION.", autocompletion=_reports
+        metavar="REPORT REPORT...", help="Folders, or STUDY/VERSION.", autocompletion=report_names
     ),
 ]
 ClaimName = Annotated[

@@ -1,14 +1,22 @@
-"""Verbs on reports that are there: render, verify, sign, compare, deposit, index."""
+"""Verbs on reports that are there: render, verify, sign, compare, deposit, open, index."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from innolab.base.errors import InnolabError
+from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import printable
 from innolab.cli.arguments import parameters_of
-from innolab.cli.options import AsJson, Named, ReportName, ReportNames
+from innolab.cli.options import (
+    AsJson,
+    Named,
+    ReportName,
+    ReportNames,
+    report_names,
+    study_names,
+)
 
 
 def render_(
@@ -148,6 +156,31 @@ def deposit(
     folder = folders.find(report)
     name = f"{Plan.read(folder).study}-{folder.name}-deposit"
     print(depositing.write(folder, (to or Path(name)).absolute(), prove=verifying.require))
+
+
+def open_(
+    report: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPORT", help="A folder, STUDY/VERSION, or STUDY for its newest report.",
+            autocompletion=lambda: [*study_names(), *report_names()],
+        ),
+    ],
+) -> None:  # fmt: skip
+    """Open a report's page in the browser, and print its path."""
+    import webbrowser
+
+    from innolab.report import folders, render
+
+    newest = folders.finished(report)[-1:]
+    if not newest and report in study_names():
+        raise InputError(
+            f"There is no finished report of {report} yet. Measure it first: innolab run {report}"
+        )
+    page = (newest[0] if newest else folders.find(report)) / render.PAGE_FILE
+    print(page.absolute(), flush=True)
+    if not webbrowser.open(page.absolute().as_uri()):
+        print("No browser could be started here; open that path yourself.", file=sys.stderr)
 
 
 def index() -> None:
