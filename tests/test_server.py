@@ -66,6 +66,18 @@ def test_an_unknown_setting_stops_the_start_with_the_servers_words(
         Server(build, data, folder / "run", _base(), {"no_such_thing": 1}).start()
 
 
+def test_a_setting_that_was_removed_is_named_where_a_directory_is_made(
+    build: Build, folder: Path
+) -> None:
+    """Not what follows from it: that the directory, left half made, is unusable."""
+    base = folder / "my.cnf"
+    base.write_text(f"!include {_base()}\n[mysqld]\nold_setting=0\nmax_allowed_packet=64M\n")
+    base.chmod(0o644)
+    with pytest.raises(ServerError, match="old_setting") as caught:
+        server.initialize(build, folder / "data", base)
+    assert str(base) in str(caught.value)
+
+
 def test_a_death_in_mid_query_is_explained_as_one(build: Build, data: Path, folder: Path) -> None:
     one = Server(build, data, folder / "run", _base(), {})
     one.start()

@@ -487,6 +487,23 @@ def test_absent_takes_down_a_disk_as_it_is_and_sets_its_cache_back() -> None:
     assert planned(None, a_host(planned(None, on).record)).steps == []
 
 
+# As WSL with Docker Desktop has one: a blank in the last field. The others have a name with a form
+# feed and one with an escaped blank, and no source at all.
+_MOUNTS = r"""991 80 0:151 / /Docker/host rw,noatime - 9p C:\134Apps\040Dir rw,path=C:\Apps D
+36 25 8:1 / /a\040b rw shared:1 - ext4 /dev/sda1 rw,data=ordered
+37 25 0:9 / /x{}y rw,noexec - tmpfs  rw
+"""
+
+
+def test_any_line_of_mounts_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: _MOUNTS.format("\f"))
+    docker, disk, memory = host.mounts()
+    assert (docker.number, docker.kind, docker.source) == ("0:151", "9p", r"C:\Apps Dir")
+    assert {"noatime", r"path=C:\Apps D"} <= set(docker.options)
+    assert (disk.point, disk.source, disk.options) == ("/a b", "/dev/sda1", ("rw", "data=ordered"))
+    assert (memory.point, memory.source, memory.kind) == ("/x\fy", "", "tmpfs")
+
+
 def test_marked_lines_are_replaced_and_removed_alone() -> None:
     text = files.block("one\n", ["two", "three"])
     assert [line for line in text.splitlines() if not line.startswith("#")] == [

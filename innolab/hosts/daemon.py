@@ -115,9 +115,23 @@ class Daemon:
         return self._error(f"{self.name} {what}. It said: {self.last_words()}")
 
     def last_words(self) -> str:
-        """Return the last lines of its logs that complain of something, else its last lines."""
+        """Return what its logs complain of."""
         texts = self._host.peek(*self._logs)
-        lines = [line.strip() for text in texts for line in (text or "").splitlines()]
-        lines = list(filter(None, lines))
-        wrong = [line for line in lines if "ERROR" in line.upper() or "signal" in line]
-        return " | ".join((wrong or lines)[-3:])[:_MOST_QUOTED] or "nothing"
+        return complaints("\n".join(text or "" for text in texts)) or "nothing"
+
+
+def complaints(log: str) -> str:
+    """Return what a log complains of: the first line, which names the cause, and the last two.
+
+    If it complains of nothing, its last lines.
+
+    >>> complaints("[ERROR] unknown variable\\n[ERROR] unusable\\n[ERROR] Aborting\\nbye")
+    '[ERROR] unknown variable | [ERROR] unusable | [ERROR] Aborting'
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    # A warning may speak of errors too.
+    wrong = [line for line in lines if "[ERROR]" in line or "signal" in line] or [
+        line for line in lines if "ERROR" in line.upper()
+    ]
+    quoted = wrong[:1] + wrong[1:][-2:] if wrong else lines[-3:]
+    return " | ".join(line[: _MOST_QUOTED // len(quoted)] for line in quoted)

@@ -9,7 +9,7 @@ from typing import Any
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
-from innolab.hosts.daemon import Daemon
+from innolab.hosts.daemon import Daemon, complaints
 from innolab.hosts.local import HERE
 from innolab.mysql.builds import Build
 
@@ -307,8 +307,10 @@ def initialize(build: Build, data: Path, base: Path, made_with: Settings | None 
     mysqld = [*build.mysqld, f"--defaults-file={base}", f"--datadir={data}", *options]
     done = HERE.run([*HERE.unprivileged(), *mysqld], env=build.env, stdin=script)
     if done.status:
-        complaint = " | ".join(done.stderr.strip().splitlines()[-3:])
-        raise ServerError(f"{build.id} could not initialize {data}: {complaint}")
+        raise ServerError(
+            f"{build.id} could not initialize {data}: {complaints(done.stderr)}. Settings of all "
+            f"servers are in {base}."
+        )
 
 
 def _system_tables_sql(build: Build) -> str:

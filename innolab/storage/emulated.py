@@ -41,7 +41,11 @@ def why_impossible() -> str | None:
         return "loop devices, mounts and the block-io controller need root"
     if not Path("/dev/loop-control").exists():
         return "this kernel has no loop devices (/dev/loop-control is missing)"
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    mounts = [
+        line.split(" ")
+        for line in Path("/proc/self/mounts").read_text(errors="replace").split("\n")
+        if line
+    ]
     v1 = any(kind == "cgroup" and "blkio" in options for _, _, kind, options, *_ in mounts)
     v2 = [Path(place) for _, place, kind, *_ in mounts if kind == "cgroup2"]
     if not v1 and not any("io" in (p / "cgroup.controllers").read_text().split() for p in v2):

@@ -101,10 +101,14 @@ def mounts() -> list[Mount]:
     """Return all mounts, each after the one that it lies on."""
     plain = partial(re.sub, r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)))
     found = []
-    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+    # The kernel escapes blanks and line breaks, but not in the last field, and no other character
+    # that ends a line for Python.
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").split("\n"):
+        if not line:
+            continue
         head, _, tail = line.partition(" - ")
         number, _root, point, own = head.split(" ")[2:6]
-        kind, source, of_super = tail.split(" ")
+        kind, source, of_super = tail.split(" ", 2)
         options = dict.fromkeys([*own.split(","), *of_super.split(",")])
         found.append(Mount(number, plain(source), plain(point), kind, tuple(options)))
     return found

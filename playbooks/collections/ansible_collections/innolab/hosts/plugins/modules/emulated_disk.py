@@ -70,8 +70,8 @@ def _run(*words: str | Path, advice: str = "") -> str:
 def _mounts() -> list[_Mount]:
     """Return all mounts, each after the one that it lies on."""
     plain = partial(re.sub, r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)))
-    lines = os.fsdecode(Path("/proc/self/mounts").read_bytes()).splitlines()
-    fields = (line.split(" ") for line in lines)
+    lines = os.fsdecode(Path("/proc/self/mounts").read_bytes()).split("\n")
+    fields = (line.split(" ") for line in lines if line)
     return [_Mount(source, Path(plain(point)), *rest[:2]) for source, point, *rest in fields]
 
 
