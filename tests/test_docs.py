@@ -389,7 +389,7 @@ def _built(folder: Path, place: Path) -> subprocess.CompletedProcess[str]:
 def test_a_broken_link_and_an_unknown_mark_end_the_build(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     clone.mkdir()
-    for name in ("Makefile", "mkdocs.yml"):
+    for name in ("Makefile", "mkdocs.yml", "data"):
         (clone / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "docs", clone / "docs")
     page = clone / "docs" / "reference" / "devices.md"
