@@ -1,6 +1,7 @@
 """Reports speak another language: the same runs, verdicts and values, every text translated."""
 
 import asyncio
+import csv
 import html
 import re
 import shutil
@@ -63,6 +64,16 @@ def test_a_catalogue_is_as_its_tool_writes_it(name: str, tmp_path: Path) -> None
         made = texts.updated(read_po(file, locale=name))
     texts.write(made, tmp_path / path.name)
     assert (tmp_path / path.name).read_text() == path.read_text(), "run make texts"
+
+
+def test_no_translation_has_a_word_that_the_glossary_rules_out() -> None:
+    with (language.path_of("ko").parent / "glossary-ko.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) > 40
+    for entry in language.catalogue("ko"):
+        for row in rows:
+            for word in filter(None, row["not"].split(";")):
+                assert word not in entry.string, f"{entry.id}: {row['korean']}, not {word}"
 
 
 def test_no_prose_of_a_notebook_hides_in_an_f_string() -> None:

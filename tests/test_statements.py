@@ -11,6 +11,7 @@ from innolab import studies
 
 with (ROOT / "data" / "published" / "statements.csv").open(newline="") as file:
     STATEMENTS = list(csv.DictReader(file))
+SEEDS = ("S0", "S1", "S2", "S3", "S4")
 
 
 def _entries(study: str) -> dict[str, str]:
@@ -36,6 +37,20 @@ def test_every_published_figure_has_a_statement_and_every_figure_named_exists(st
     figures = studies.find(study).published()
     of_seeds = {name for name, figure in figures.items() if figure.seed != "other"}
     assert of_seeds == _named(study, "figures")
+
+
+def test_a_claims_source_is_a_seed_that_states_it() -> None:
+    stated = {
+        (row["study"], claim): set[str]() for row in STATEMENTS for claim in row["claims"].split()
+    }
+    for row in STATEMENTS:
+        for claim in row["claims"].split():
+            stated[row["study"], claim].add(row["seed"])
+    for study in studies.names():
+        for entry in yaml.safe_load((ROOT / "data" / "claims" / f"{study}.yml").read_text()):
+            if source := entry.get("source"):
+                named = {seed for seed in SEEDS if seed in source}
+                assert named and named <= stated[study, entry["id"]], entry["id"]
 
 
 def test_every_outcome_is_borne_out() -> None:

@@ -3,7 +3,8 @@
 import datetime
 import math
 from collections.abc import Sequence
-from typing import Literal
+from decimal import Decimal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -13,6 +14,28 @@ from innolab.record.text_types import PlainText
 Where = dict[PlainText, PlainText | int | float | bool]
 
 Stands = Literal["published", "corrected", "retracted", "hypothesis"]
+
+
+Digits = Annotated[
+    PlainText, Field(pattern=r"^([1-9][0-9]{0,14}(\.[0-9]{1,6})?|0\.[0-9]{0,5}[1-9])$")
+]
+# A number in a text was read off a graph, by eye.
+_READ_OFF = Decimal("1.05")
+
+
+def interval_of_digits(digits: str) -> tuple[float, float]:
+    """Return the values that a printed number may be rounded from, a twentieth either way at least.
+
+    Zeros at the end of a whole number are no digits.
+
+    >>> [interval_of_digits(digits) for digits in ("2", "70", "1.5")]
+    [(1.5, 2.5), (65.0, 75.0), (1.4285714285714286, 1.575)]
+    """
+    number = Decimal(digits)
+    last = number if "." in digits else number.normalize()
+    half = Decimal((0, (5,), int(last.as_tuple().exponent) - 1))
+    low, high = min(number - half, number / _READ_OFF), max(number + half, number * _READ_OFF)
+    return float(low), float(high)
 
 
 class _Part(BaseModel):
@@ -28,12 +51,14 @@ class Holds(_Part):
     Attributes
     ----------
     at_least, at_most : the bounds
+    about : a number as its source prints it, whose digits give the bounds
     about_published : how far from the published value, as a share of it, in both directions
     margin : how much wider the bounds are, as a share
     """
 
     at_least: float | None = None
     at_most: float | None = None
+    about: Digits | None = None
     about_published: float | None = Field(default=None, gt=0)
     margin: float | None = Field(default=None, gt=0)
 
@@ -51,6 +76,8 @@ class Holds(_Part):
                 raise InnolabError("A claim about a published value names none.")
             width = 1 + self.about_published
             return published / width, published * width
+        if self.about is not None:
+            return interval_of_digits(self.about)
         low = -math.inf if self.at_least is None else self.at_least
         return low, math.inf if self.at_most is None else self.at_most
 
