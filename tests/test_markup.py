@@ -413,7 +413,7 @@ _TEMPLATES = ["compare.html.j2", "judged.html.j2", "index.html.j2", "size.html.j
 
 def test_every_template_of_a_page_is_among_those_that_are_tried() -> None:
     known = {path.name for path in render.TEMPLATES.glob("*.html.j2")}
-    assert known == {*_TEMPLATES, "layout.html.j2", "counts.html.j2"}
+    assert known == {*_TEMPLATES, "layout.html.j2", "counts.html.j2", "parts.html.j2"}
 
 
 @pytest.mark.parametrize("template", _TEMPLATES)
