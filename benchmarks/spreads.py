@@ -20,7 +20,7 @@ def rows(only: dict[str, str] | None = None) -> list[spreads.KnownSpread]:
         if wanted:
             study = studies.find(name)
             runs = study.read(wanted[-1])
-            found += spreads.found(
+            found += spreads.of_report(
                 name, wanted[-1].name, runs, study.kind.compared, study.kind.units
             )
     return sorted(found, key=lambda row: (row.kind, row.study, row.metric))

@@ -368,7 +368,7 @@ def test_a_page_begins_with_what_all_say(
     row = _row(found)
     assert row.pooled
     assert (
-        f"{_CLAIM} {_SERVER} {compare.interval_text(row.pooled.interval)} {row.outcome}"
+        f"{_CLAIM} {_SERVER} {compare.estimate_text(row.pooled.interval)} {row.outcome}"
         in _words(text)
     )
     for report in hosts:

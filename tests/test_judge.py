@@ -85,13 +85,13 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judged]:
 
 
 def test_a_pooled_spread_is_that_of_the_arms_that_were_run_twice() -> None:
-    found = rankings.pooled([[100.0, 110.0, 90.0], [5.0, 5.5], [7.0]])
+    found = rankings.replicate_spread([[100.0, 110.0, 90.0], [5.0, 5.5], [7.0]])
     logs = [np.log([100.0, 110.0, 90.0]), np.log([5.0, 5.5])]
     expected = math.sqrt(sum(((x - x.mean()) ** 2).sum() for x in logs) / 3)
     assert found
     assert found.sd == pytest.approx(expected)
     assert (found.freedom, found.arms, found.borrowed) == (3, 2, False)
-    assert rankings.pooled([[1.0], [2.0]]) is None
+    assert rankings.replicate_spread([[1.0], [2.0]]) is None
 
 
 def test_a_ratio_of_single_runs_is_by_student_with_the_pooled_spread() -> None:
@@ -468,13 +468,13 @@ def test_a_spread_that_is_none_is_a_fault(place: Path, change: dict[str, object]
 
 def test_a_release_keeps_its_name(place: Path) -> None:
     path = _written(place, "a.csv", "release,tps (1/s)\n8.0,10\n8.4,11\n9,12\n")
-    found = tables.read(path, About(factors={"release": None}), load_outputs.metrics)
+    found = tables.read(path, About(factors={"release": None}), with_outputs=True)
     assert list(map(str, found.factors["release"])) == ["8.0", "8.4", "9"]
 
 
 def test_a_table_is_the_same_when_it_is_read_again(place: Path) -> None:
-    first = tables.read(_written(place, "a.csv", _TABLE), About(), load_outputs.metrics)
-    again = tables.read(_written(place, "b.csv", first.as_csv()), first.about, None)
+    first = tables.read(_written(place, "a.csv", _TABLE), About(), with_outputs=True)
+    again = tables.read(_written(place, "b.csv", first.as_csv()), first.about)
     assert again.about == first.about
     assert again.arms == first.arms
     assert [row.values for row in again.rows] == [row.values for row in first.rows]
@@ -539,7 +539,7 @@ def test_metrics_are_read_out_of_outputs_which_are_not_copied(place: Path) -> No
 
 
 def test_outputs_of_sysbench_need_no_histogram() -> None:
-    found = load_outputs.metrics(_SYSBENCH.format(transactions=10000))
+    found = load_outputs.output_metrics(_SYSBENCH.format(transactions=10000))
     assert found == {"tps": (100.0, "transactions/s"), "qps": (2000.0, "queries/s")}
 
 
@@ -547,7 +547,7 @@ def test_versions_that_look_like_numbers_are_not_taken_for_one() -> None:
     cells = "version,users,tps (1/s)\n8.1,8,5\n8.10,8,6\n8.1,16,7\n8.10,16,8\n"
     with tempfile.TemporaryDirectory() as folder:
         path = _written(Path(folder), "t.csv", cells)
-        found = tables.read(path, About(ranked="version"), load_outputs.metrics)
+        found = tables.read(path, About(ranked="version"), with_outputs=True)
     assert found.factors == {"version": ["8.1", "8.10"], "users": [8, 16]}
 
 
@@ -618,7 +618,7 @@ _BAD_TABLES = {
     ),
     "a level left out": (_TABLE.replace("A,32,1,", ",32,1,"), "the factor engine has no level"),
     "an output elsewhere": (
-        "engine,output\nA,../../etc/passwd\nB,/etc/passwd\n", "lies outside"
+        "engine,output\nA,../../etc/passwd\nB,/etc/passwd\n", "is outside"
     ),
     "an output that is none": (
         "engine,output\nA,table-x.csv\nB,table-x.csv\n", "no output of sysbench or HammerDB"

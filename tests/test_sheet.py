@@ -92,11 +92,11 @@ def test_a_judged_table_holds_no_formula_and_reads_as_it_was(tmp_path: Path) -> 
     ]
     path = tmp_path / "table.json"
     path.write_text(json.dumps(rows))
-    given = tables.read(path, describing.About(), None)
+    given = tables.read(path, describing.About())
     kept = tmp_path / "table.csv"
     kept.write_text(given.as_csv())
     assert "'=A,1.5,'@b\n" in kept.read_text()
-    again = tables.read(kept, given.about, None)
+    again = tables.read(kept, given.about)
     assert [row.cells for row in again.rows] == [row.cells for row in given.rows]
     assert again.as_csv() == given.as_csv()
 

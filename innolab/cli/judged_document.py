@@ -1,16 +1,12 @@
 """What `innolab judge --json` prints; see `innolab.cli.documents`."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from innolab.cli.documents import Level
-
-if TYPE_CHECKING:
-    from innolab.tables.judging import Judged as Table
+from innolab.tables import judged, judged_page
+from innolab.tables.judged import RankingRecord
+from innolab.tables.judging import Judged as Table
 
 
 class JudgedSpread(BaseModel):
@@ -23,43 +19,6 @@ class JudgedSpread(BaseModel):
     arms: int
     borrowed: bool
     says: str
-
-
-class JudgedLead(BaseModel):
-    """How many times as good one level is as another; decided up to a spread of `spread_most`."""
-
-    of: Level
-    to: Level
-    estimate: float
-    low: float
-    high: float
-    n: int
-    level: float
-    outcome: str
-    spread_most: float
-
-
-class JudgedStanding(BaseModel):
-    """A level in a ranking with the mean of its runs; `level` is the interval's in a lead."""
-
-    level: Level
-    estimate: float
-    low: float
-    high: float
-    n: int
-
-
-class JudgedRanking(BaseModel):
-    """The levels of the ranked factor at levels of the others, best first; decided or noise."""
-
-    metric: str
-    unit: str
-    at: dict[str, Level]
-    outcome: str
-    lead: JudgedLead
-    level_with_best: list[Level]
-    order: list[JudgedStanding]
-    pairs: list[JudgedLead]
 
 
 class JudgedClaim(BaseModel):
@@ -85,14 +44,12 @@ class Judged(BaseModel):
     page: str
     summary: list[str]
     spreads: list[JudgedSpread]
-    rankings: list[JudgedRanking]
+    rankings: list[RankingRecord]
     claims: list[JudgedClaim]
 
 
 def document(found: Table, page: Path) -> Judged:
     """Return what a published table says."""
-    from innolab.tables import judged, judged_page
-
     return Judged(
         name=found.name,
         page=str(page),
@@ -104,8 +61,8 @@ def document(found: Table, page: Path) -> Judged:
             )
             for name, one in found.spreads.items()
         ],
-        rankings=[JudgedRanking.model_validate(body) for body in judged.rankings_body(found)],
+        rankings=judged.ranking_records(found),
         claims=[
-            JudgedClaim.model_validate(verdict.model_dump()) for verdict in found.verdicts
+            JudgedClaim.model_validate(verdict, from_attributes=True) for verdict in found.verdicts
         ],
     )  # fmt: skip

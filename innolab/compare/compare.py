@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from innolab.analysis import claims_together, meta_analysis, stats
-from innolab.analysis.claims_together import NONE, Part, PooledClaim
+from innolab.analysis.claims_together import NONE, PooledClaim
 from innolab.analysis.stats import Interval
-from innolab.base import memory
+from innolab.base import memory, units
 from innolab.base.errors import InnolabError, InputError
-from innolab.base.units import number
 from innolab.compare import members, report_differences
 from innolab.compare.members import Member
 from innolab.compare.report_differences import ArmKey, Difference
 from innolab.record.runs import RunSet
-from innolab.report import display, render
+from innolab.report import render
 from innolab.studies.study import Study
 
 # From how many reports on they are taken together.
@@ -164,13 +163,9 @@ def compare(reports: Sequence[Path]) -> ReportComparison:
     )  # fmt: skip
 
 
-def interval_text(interval: Interval | None) -> str:
-    """Return an estimate with its interval as people read them, as far as they are known."""
-    if interval is None:
-        return ""
-    if not (math.isfinite(interval.low) and math.isfinite(interval.high)):
-        return number(interval.estimate)
-    return display.interval_text(interval)
+def estimate_text(interval: Interval | None) -> str:
+    """Return an estimate with its interval as people read them; empty if there is none."""
+    return units.interval_text(*interval[:3]) if interval else ""
 
 
 def lines(comparison: ReportComparison) -> list[str]:
@@ -180,7 +175,7 @@ def lines(comparison: ReportComparison) -> list[str]:
         *(f"Not the same besides what was measured: {one.kind} {one.name} is "
           f"{', then '.join(one.values)}, on {one.where}." for one in comparison.differences),
         *(f"{row.arm:60} {row.metric:10} "
-          + (f"{row.report} " if comparison.is_together else "") + interval_text(row.ratio)
+          + (f"{row.report} " if comparison.is_together else "") + estimate_text(row.ratio)
           for row in comparison.ratios),
         *map(_line, shown),
         *([] if comparison.changed else ["No verdict changed."]),
@@ -194,10 +189,10 @@ def _line(row: PooledClaim) -> str:
     if row.pooled is None:
         return head
     further = row.pooled.predicted
-    like_these = f", on a host like these {interval_text(further)}" if further else ""
+    like_these = f", on a host like these {estimate_text(further)}" if further else ""
     return (
         f"{head}; together {row.outcome} by {row.pooled.interval.n} reports, "
-        f"{interval_text(row.pooled.interval)}{like_these}; {between_hosts(row)}"
+        f"{estimate_text(row.pooled.interval)}{like_these}; {between_hosts(row)}"
     )
 
 
@@ -205,7 +200,7 @@ def between_hosts(row: PooledClaim) -> str:
     """Return how far hosts differ in a claim; empty if it has no meta-analysis."""
     if row.pooled is None:
         return ""
-    return f"tau {number(row.pooled.tau)}, I² {row.pooled.i2:.0%}"
+    return f"tau {units.number(row.pooled.tau)}, I² {row.pooled.i2:.0%}"
 
 
 def _by_size(row: Ratio) -> tuple[bool, float]:
@@ -242,7 +237,7 @@ def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float
 
 
 def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
-    published, units = study.published(), study.kind.units
+    published, unit_of = study.published(), study.kind.units
     verdicts = [
         {(v["claim"], v["server"]): v for v in render.read_verdicts(member.folder)}
         for member in read
@@ -257,12 +252,12 @@ def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
             try:
                 parts = [
                     claims_together.part_of(
-                        member.name, own.get(key, {}), claim, runs, published, units
+                        member.name, own.get(key, {}), claim, runs, published, unit_of
                     )
                     for member, own, runs in zip(read, verdicts, valid, strict=True)
                 ]
                 row = claims_together.together(
-                    claim, server, parts, published, units, least=LEAST_TOGETHER
+                    claim, server, parts, published, unit_of, least=LEAST_TOGETHER
                 )
             except (InnolabError, ValueError, ArithmeticError) as error:
                 raise InputError(f"{claim.id} on {server} cannot be compared: {error}") from None
@@ -272,12 +267,3 @@ def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
 
 def _of_server(member: Member, server: str) -> RunSet:
     return member.runs.valid.where(lambda run: run.factors["server"] == server)
-
-
-def own_interval(part: Part) -> Interval | None:
-    """Return the interval that a report's own verdict was judged by; None if it has none."""
-    estimate, low, high = (part.verdict.get(name) for name in ("estimate", "low", "high"))
-    if estimate is None:
-        return None
-    low, high = (math.nan if end is None else end for end in (low, high))
-    return Interval(estimate, low, high, part.verdict["n"], part.verdict["level"])

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from innolab.analysis.claims_together import Part, PooledClaim
-from innolab.base.units import bytes_text
+from innolab.base import units
 from innolab.compare import forest_plot, overlay
 from innolab.compare.compare import (
     ReportComparison,
     between_hosts,
-    interval_text,
+    estimate_text,
     is_same,
     overlap,
-    own_interval,
 )
 from innolab.compare.members import Member
 from innolab.report import figures, folders, pages, render
@@ -60,7 +59,7 @@ def write(comparison: ReportComparison) -> Path:
         claims=claims,
         undrawn=[_row(row) for row in comparison.claims if not forest_plot.is_drawable(row)],
         overlaid=by_second,
-        ratios=[(row, interval_text(row.ratio)) for row in comparison.ratios],
+        ratios=[(row, estimate_text(row.ratio)) for row in comparison.ratios],
     )
 
 
@@ -95,7 +94,7 @@ def _host(host: Mapping[str, Any]) -> str:
     """Return a host in few words; what else differs has a separate table."""
     facts = [str(host.get("cpu") or "unknown processor"), f"{host.get('cores')} cores"]
     if isinstance(memory := host.get("memory_bytes"), int):
-        facts.append(bytes_text(memory))
+        facts.append(units.bytes_text(memory))
     return ", ".join(facts)
 
 
@@ -183,8 +182,8 @@ def _row(row: PooledClaim) -> dict[str, Any]:
         "says": row.claim.says,
         "server": row.server,
         "turned": not row.agree,
-        "together": interval_text(row.pooled.interval) if row.pooled else "",
-        "predicted": interval_text(row.pooled.predicted) if row.pooled else "",
+        "together": estimate_text(row.pooled.interval) if row.pooled else "",
+        "predicted": estimate_text(row.pooled.predicted) if row.pooled else "",
         "hosts": between_hosts(row),
         "outcome": row.outcome,
         "reason": row.reason,
@@ -200,8 +199,10 @@ def _part(row: PooledClaim, part: Part) -> dict[str, Any]:
         "name": part.report,
         "verdict": part.outcome,
         "reason": part.verdict.get("reason", ""),
-        "judged_by": interval_text(own_interval(part)),
-        "interval": interval_text(part.interval),
+        "judged_by": units.interval_text(
+            *(part.verdict.get(end) for end in ("estimate", "low", "high"))
+        ),
+        "interval": estimate_text(part.interval),
         "blocks": part.interval.n if part.interval else "",
         "weight": "" if weight is None else f"{weight:.0%}",
         "why_not": part.why_not or "",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from innolab.analysis.claims import Claim, Comparison
 from innolab.analysis.claims_together import PooledClaim
 from innolab.analysis.stats import Interval
-from innolab.compare.compare import interval_text
+from innolab.compare.compare import estimate_text
 from innolab.report import figures
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def draw(rows: Sequence[PooledClaim], units: Mapping[str, str], folder: Path) ->
         )
     values = "; ".join(
         f"{row.server}: "
-        + ", ".join(f"{line.name} {interval_text(line.interval)}" for line in _lines(row))
+        + ", ".join(f"{line.name} {estimate_text(line.interval)}" for line in _lines(row))
         for row in rows
     )
     return figures.publish(

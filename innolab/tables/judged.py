@@ -8,23 +8,27 @@ import datetime
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from innolab import studies
 from innolab.analysis.claim_files import claims_of
-from innolab.analysis.claims import Claim
+from innolab.analysis.stats import Interval
 from innolab.analysis.verdicts import rounded
 from innolab.base import files, memory, parsing
 from innolab.base.errors import InputError
 from innolab.base.quoting import shown
 from innolab.record import text_types
+from innolab.record.run import Level
 from innolab.report import equality, folders, manifest, render, sealing
 from innolab.tables import description as describing
-from innolab.tables import judged_page, judging, load_outputs, spreads
+from innolab.tables import judged_page, judging, spreads
 from innolab.tables import table as tables
-from innolab.tables.description import About, Kind
-from innolab.tables.judging import Judged, Lender
+from innolab.tables.description import About, kind_of
+from innolab.tables.judging import Judged
 from innolab.tables.rankings import Lead, Spread
 from innolab.tables.table import PublishedTable
 
@@ -69,9 +73,9 @@ def judge(
     described = describing.read(about) if about else About()
     if ranked:
         described = described.model_copy(update={"ranked": ranked})
-    table = tables.read(path, described, load_outputs.metrics)
+    table = tables.read(path, described, with_outputs=True)
     body = _claims_text(claims) if claims else None
-    found = _judged(named, table, claims, _lent_today)
+    found = _judged(named, table, claims, _lent_today(table.about))
     with folders.next_version(named) as final, sealing.apart(final.name) as folder:
         files.write(folder / TABLE_FILE, table.as_csv())
         files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
@@ -132,20 +136,24 @@ def _claims_text(path: Path) -> str:
         ) from None
 
 
-def _judged(name: str, table: PublishedTable, claims: Path | None, lend: Lender) -> Judged:
-    of = judging.spreads_of(table, lend)
-    found: list[Claim] = []
-    if claims:
-        found = claims_of(claims, table.factors, set(of), table.arms)
-    return judging.judged(name, table, of, found)
+def _judged(
+    name: str, table: PublishedTable, claims: Path | None, lent: Mapping[str, Spread]
+) -> Judged:
+    spread_by_metric = judging.spreads_of(table, lent)
+    read = claims_of(claims, table.factors, set(spread_by_metric), table.arms) if claims else []
+    return judging.judged(name, table, spread_by_metric, read)
 
 
-def _lent_today(_metric: str, kind: Kind | None) -> Spread | None:
-    return spreads.borrowed(kind, spreads.read()) if kind else None
+def _lent_today(about: About) -> dict[str, Spread]:
+    """Return the spread that each metric may borrow; none for what is no rate and no time."""
+    known = spreads.read()
+    kinds = {name: kind_of(metric.unit) for name, metric in about.metrics.items()}
+    lent = {name: spreads.borrowed(kind, known) for name, kind in kinds.items() if kind}
+    return {name: spread for name, spread in lent.items() if spread}
 
 
 def recorded(folder: Path, name: str) -> Judged:
-    """Return what the table in a report's folder says, computed anew from what was given.
+    """Return what the table in a report's folder says, computed again from what was given.
 
     A spread that was borrowed is taken as it was then.
 
@@ -162,12 +170,10 @@ def recorded(folder: Path, name: str) -> Judged:
         }
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise InputError(f"{ABOUT_FILE} or {SPREADS_FILE} is damaged: {error}") from None
-    table = tables.read(folder / TABLE_FILE, about, None)
+    table = tables.read(folder / TABLE_FILE, about)
     claims = folder / CLAIMS_FILE
     lent = {metric: spread for metric, spread in kept.items() if spread.borrowed}
-    return _judged(
-        name, table, claims if claims.exists() else None, lambda metric, _: lent.get(metric)
-    )
+    return _judged(name, table, claims if claims.exists() else None, lent)
 
 
 def _spread(body: dict[str, Any]) -> Spread:
@@ -182,7 +188,8 @@ def write(found: Judged, folder: Path) -> None:
     """Write verdicts, rankings, figures and page of a table into a folder."""
     verdicts = [verdict.model_dump() for verdict in found.verdicts]
     files.write_json(folder / render.VERDICTS_FILE, verdicts, is_ascii=False)
-    files.write_json(folder / RANKINGS_FILE, rankings_body(found), is_ascii=False)
+    records = [one.model_dump() for one in ranking_records(found)]
+    files.write_json(folder / RANKINGS_FILE, records, is_ascii=False)
     judged_page.write(found, folder)
 
 
@@ -236,39 +243,77 @@ def _unbound(found: Judged, body: dict[str, Any]) -> list[str]:
     return faults
 
 
-def rankings_body(found: Judged) -> list[dict[str, Any]]:
+class LeadRecord(BaseModel):
+    """How many times as good one level is as another; decided up to a spread of `spread_most`."""
+
+    of: Level
+    to: Level
+    estimate: float
+    low: float
+    high: float
+    n: int
+    level: float
+    outcome: str
+    spread_most: float | None
+
+
+class StandingRecord(BaseModel):
+    """A level in a ranking with the mean of its runs; `level` is the interval's in a lead."""
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    level: Level
+
+
+class RankingRecord(BaseModel):
+    """The levels of the ranked factor at levels of the others, best first; decided or noise."""
+
+    metric: str
+    unit: str
+    at: dict[str, Level]
+    outcome: str
+    lead: LeadRecord
+    level_with_best: list[Level]
+    order: list[StandingRecord]
+    pairs: list[LeadRecord]
+
+
+def ranking_records(found: Judged) -> list[RankingRecord]:
     """Return rankings as rankings.json has them, numbers with six digits."""
     return [
-        {
-            "metric": one.metric,
-            "unit": found.table.about.metrics[one.metric].unit,
-            "at": one.at,
-            "outcome": "decided" if one.ranking.first.is_decided else "noise",
-            "lead": _lead(one.ranking.first),
-            "level_with_best": one.ranking.level_with_best,
-            "order": [
-                {**_interval(standing.found), "level": standing.level}
+        RankingRecord(
+            metric=one.metric,
+            unit=found.table.about.metrics[one.metric].unit,
+            at=dict(one.at),
+            outcome=_outcome(one.ranking.first),
+            lead=_lead(one.ranking.first),
+            level_with_best=one.ranking.level_with_best,
+            order=[
+                StandingRecord(**_ends(standing.mean), level=standing.level)
                 for standing in one.ranking.standings
             ],
-            "pairs": [_lead(lead) for lead in one.ranking.leads],
-        }
+            pairs=[_lead(lead) for lead in one.ranking.leads],
+        )
         for one in found.rankings
     ]
 
 
-def _lead(lead: Lead) -> dict[str, Any]:
-    return {
-        "of": lead.of,
-        "to": lead.to,
-        **_interval(lead.ratio),
-        "outcome": "decided" if lead.is_decided else "noise",
-        "spread_most": rounded(lead.spread_most),
-    }
+def _outcome(lead: Lead) -> str:
+    return "decided" if lead.is_decided else "noise"
 
 
-def _interval(found: Any) -> dict[str, Any]:
-    ends = {name: rounded(getattr(found, name)) for name in ("estimate", "low", "high")}
-    return {**ends, "n": found.n, "level": found.level}
+def _lead(lead: Lead) -> LeadRecord:
+    return LeadRecord(
+        of=lead.of, to=lead.to, **_ends(lead.ratio), level=lead.ratio.level,
+        outcome=_outcome(lead), spread_most=rounded(lead.spread_most),
+    )  # fmt: skip
+
+
+def _ends(interval: Interval) -> dict[str, Any]:
+    ends = {name: rounded(getattr(interval, name)) for name in ("estimate", "low", "high")}
+    return {**ends, "n": interval.n}
 
 
 def _spreads(of: dict[str, Spread]) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _rows(found: "Judged", metric: str) -> list[dict[str, Any]]:
     return [
         {
             "place": place(one),
-            "order": [(standing.level, number(standing.found.estimate), standing.found.n)
+            "order": [(standing.level, number(standing.mean.estimate), standing.mean.n)
                       for standing in one.ranking.standings],
             "lead": one.ranking.first,
             "times": _times(one.ranking.first),

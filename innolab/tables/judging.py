@@ -5,7 +5,7 @@ comes from: a table's arms share no blocks, so their spread is that of replicate
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,14 +18,13 @@ from innolab.base.errors import InputError
 from innolab.base.language import Message, joined
 from innolab.record.run import Level
 from innolab.tables import rankings
-from innolab.tables.description import Kind, kind_of
 from innolab.tables.rankings import Ranking, Spread
 from innolab.tables.table import PublishedTable
 
 # The largest published table here makes 200. Each pair is an entry of rankings.json and, if it is
 # decided, of the page.
 _MOST_PAIRS = 20_000
-# Standard deviation of logarithms: replicates that are twenty times apart are no replicates.
+# Standard deviation of logarithms: replicates that differ twentyfold are no replicates.
 WIDEST = 3.0
 
 
@@ -53,7 +52,7 @@ class Judged:
     name : of the report, in the place of a study's
     spreads : of each metric, between runs of one arm
     rankings : by each metric, at each combination of the factors that are not ranked
-    claims, verdicts : what is claimed, and what the table says of it; none where none were given
+    claims, verdicts : what is claimed, and what the table says of it
     """
 
     name: str
@@ -69,26 +68,22 @@ class Judged:
         return self.table.about.title or f"The table {self.name}"
 
 
-# Takes a metric and its kind, and returns the spread that it may borrow.
-Lender = Callable[[str, Kind | None], Spread | None]
-
-
-def spreads_of(table: PublishedTable, lend: Lender) -> dict[str, Spread]:
+def spreads_of(table: PublishedTable, lent: Mapping[str, Spread]) -> dict[str, Spread]:
     """Return for each metric the spread between runs of one arm: the table's own, or borrowed.
 
     Parameters
     ----------
-    lend : asked where no arm has two values
+    lent : by metric, taken if no arm has two values
 
     Raises
     ------
     InputError
-        Where replicates are the same to the last digit, or there is nothing to borrow.
+        If replicates are the same to the last digit, or there is nothing to borrow.
     """
-    found = {}
+    spreads = {}
     for name, metric in table.about.metrics.items():
         arms = [values for arm in table.arms if (values := table.values(name, arm))]
-        spread = rankings.pooled(arms) or lend(name, kind_of(metric.unit))
+        spread = rankings.replicate_spread(arms) or lent.get(name)
         if spread is None:
             raise InputError(
                 f"No arm of the table has two values of {name}, and this collection has no spread "
@@ -104,72 +99,67 @@ def spreads_of(table: PublishedTable, lend: Lender) -> dict[str, Spread]:
         if spread.sd > WIDEST:
             raise InputError(
                 f"Replicates of {name} differ by a factor of {math.exp(spread.sd):,.0f} and more, "
-                "as where one is in another unit or has a digit too many. Mend them. Nothing was "
-                "written."
+                "as where one is in another unit or has a digit too many. Correct them. Nothing "
+                "was written."
             )
-        found[name] = spread
-    return found
+        spreads[name] = spread
+    return spreads
 
 
-def ranked(
-    table: PublishedTable, of: Mapping[str, Spread], level: float = stats.LEVEL
-) -> list[Placed]:
-    """Return the rankings of a table: by each metric, at each combination of the other factors.
-
-    Where fewer than two levels have a value there is none.
-    """
+def _ranked(table: PublishedTable, spreads: Mapping[str, Spread]) -> list[Placed]:
+    """Return the rankings of a table: by each metric, at each combination of the other factors."""
     name, others = table.about.ranked, [f for f in table.about.factors if f != table.about.ranked]
     assert name is not None
     places: dict[tuple[tuple[str, Level], ...], list[Where]] = {}
     for arm in table.arms:
         places.setdefault(tuple((factor, arm[factor]) for factor in others), []).append(arm)
-    pairs = len(of) * sum(len(arms) * (len(arms) - 1) // 2 for arms in places.values())
+    pairs = len(spreads) * sum(len(arms) * (len(arms) - 1) // 2 for arms in places.values())
     if pairs > _MOST_PAIRS:
         raise InputError(
             f"The levels of {name} make {pairs:,} pairs to compare, and {_MOST_PAIRS:,} are the "
             "most. Rank a factor of fewer levels with --ranked, or judge a part of the table. "
             "Nothing was written."
         )
-    found = []
-    for metric, spread in of.items():
+    ranked = []
+    for metric, spread in spreads.items():
+        is_higher_better = table.about.metrics[metric].direction == "higher"
         for place, at_place in places.items():
             arms = {arm[name]: values for arm in at_place if (values := table.values(metric, arm))}
             if len(arms) > 1:
-                higher = table.about.metrics[metric].direction == "higher"
-                ranking = rankings.ranked(arms, spread, is_higher_better=higher, level=level)
-                found.append(Placed(metric, dict(place), ranking))
-    if not found:
+                ranking = rankings.ranked(arms, spread, is_higher_better=is_higher_better)
+                ranked.append(Placed(metric, dict(place), ranking))
+    if not ranked:
         raise InputError(
             f"No two levels of {name} were measured at the same levels of "
             f"{', '.join(others) or 'nothing else'}, so there is nothing to rank. If one of these "
             "is no factor, list it under notes of a description (--about). Nothing was written."
         )
-    return found
+    return ranked
 
 
 def judged(
-    name: str, table: PublishedTable, of: dict[str, Spread], claims: Sequence[Claim]
+    name: str, table: PublishedTable, spreads: dict[str, Spread], claims: Sequence[Claim]
 ) -> Judged:
     """Return what a table says.
 
     Parameters
     ----------
-    name : of its report
-    of : the spread of each metric
+    name : of its report, in the place of a server's in verdicts
+    spreads : of each metric
     claims : checked against the table's factors, metrics and arms
 
     Raises
     ------
     InputError
-        Where a claim needs what no table has, or there is nothing to rank.
+        If a claim needs what no table has, or there is nothing to rank.
     """
     _require_judgeable(claims)
-    found = verdicts(claims, table, of, name)
-    return Judged(name, table, of, ranked(table, of), list(claims), found)
+    verdicts = [_verdict(claim, table, spreads, name) for claim in claims]
+    return Judged(name, table, spreads, _ranked(table, spreads), list(claims), verdicts)
 
 
 def _require_judgeable(claims: Sequence[Claim]) -> None:
-    """Raise InputError where claims need what a table does not have, or two have one id."""
+    """Raise InputError if claims need what a table does not have, or two have one id."""
     ids = [claim.id for claim in claims]
     for claim in claims:
         why = None
@@ -185,43 +175,26 @@ def _require_judgeable(claims: Sequence[Claim]) -> None:
             raise InputError(f"The claim {claim.id} {why}. Nothing was written.")
 
 
-def verdicts(
-    claims: Sequence[Claim],
-    table: PublishedTable,
-    of: Mapping[str, Spread],
-    name: str,
-    level: float = stats.LEVEL,
-) -> list[Verdict]:
-    """Return what a table says of each claim.
-
-    Parameters
-    ----------
-    of : the spread of each metric
-    name : what stands in the place of a server: the table's
-    """
-    return [_verdict(claim, table, of, name, level) for claim in claims]
-
-
 def _verdict(
-    claim: Claim, table: PublishedTable, of: Mapping[str, Spread], name: str, level: float
+    claim: Claim, table: PublishedTable, spreads: Mapping[str, Spread], name: str
 ) -> Verdict:
-    value = published_value({}, claim)
+    published = published_value({}, claim)
     head: dict[str, Any] = {
         "claim": claim.id,
         "server": name,
         "says": claim.says,
         "stands": claim.stands,
         "source": claim.source,
-        "published": None if value is None else rounded(value),
-        "level": level,
+        "published": None if published is None else rounded(published),
+        "level": stats.LEVEL,
     }
     measure = claim.measure
-    found = None
+    finding = None
     if claim.holds is not None and measure is not None:
         sides = [_values(table, measure.metric, side) for side in claim.sides]
         if all(sides):
-            found = _finding(claim, claim.holds, sides, of[measure.metric], level)
-    if found is None:
+            finding = _finding(claim, claim.holds, sides, spreads[measure.metric])
+    if finding is None:
         reason = claim.not_measured or claim.absent or "the table has no value of these arms"
         return Verdict(
             **head,
@@ -234,19 +207,19 @@ def _verdict(
         )
     assert measure is not None
     cares = [Message(claim.care)] if claim.care else []
-    if of[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
-        cares.append(Message(f"the spread is {of[measure.metric].says}"))
+    if spreads[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
+        cares.append(Message(f"the spread is {spreads[measure.metric].says}"))
     return Verdict(
         **head,
-        verdict=found.outcome,
-        estimate=rounded(found.interval.estimate),
-        low=rounded(found.interval.low),
-        high=rounded(found.interval.high),
-        n=found.interval.n,
-        reason=found.reason,
+        verdict=finding.outcome,
+        estimate=rounded(finding.interval.estimate),
+        low=rounded(finding.interval.low),
+        high=rounded(finding.interval.high),
+        n=finding.interval.n,
+        reason=finding.reason,
         caveat=joined(cares) if cares else None,
-        blocks_needed=found.blocks_needed,
-        needs=found.needs,
+        blocks_needed=finding.blocks_needed,
+        needs=finding.needs,
     )
 
 
@@ -255,35 +228,27 @@ def _values(table: PublishedTable, metric: str, side: Where) -> list[float]:
     return table.values(metric, arm)
 
 
-def _finding(
-    claim: Claim, holds: Holds, sides: list[list[float]], spread: Spread, level: float
-) -> ClaimFinding:
+def _finding(claim: Claim, holds: Holds, sides: list[list[float]], spread: Spread) -> ClaimFinding:
     published = published_value({}, claim)
     low, high = holds.bounds(published)
     claimed = outcomes.claimed_text(holds, published)
     if isinstance(claim.measure, Largest):
-        return outcomes.by_largest(sides, high, level)
+        return outcomes.by_largest(sides, high, stats.LEVEL)
     if isinstance(claim.measure, Proportion):
-        return outcomes.by_proportion(sides[0], low, high, claimed, level)
+        return outcomes.by_proportion(sides[0], low, high, claimed, stats.LEVEL)
     if isinstance(claim.measure, Comparison):
-        interval = rankings.ratio(sides[0], sides[1], spread, level)
+        interval = rankings.ratio(sides[0], sides[1], spread)
     else:
-        interval = rankings.mean(sides[0], spread, level)
+        interval = rankings.mean(sides[0], spread)
     outcome, reason = outcomes.decide(interval, low, high, claimed)
     if outcome in DECIDED:
         return ClaimFinding(interval, outcome, reason)
-    n = _needed(interval, low, high, spread, len(sides))
+    ends = [bound for bound in (low, high) if 0 < bound < math.inf]
+    distance = min((abs(math.log(interval.estimate / bound)) for bound in ends), default=0.0)
+    n = rankings.replicates_for(distance, spread, interval.n, arms=len(sides))
     needs = (
         f"about {n} replicates of each arm"
         if n
         else "more replicates than anybody would wait for, or a claim further from what was found"
     )
     return ClaimFinding(interval, outcome, reason, n, Message(needs))
-
-
-def _needed(
-    interval: stats.Interval, low: float, high: float, spread: Spread, arms: int
-) -> int | None:
-    ends = [bound for bound in (low, high) if 0 < bound < math.inf]
-    apart = min((abs(math.log(interval.estimate / bound)) for bound in ends), default=0.0)
-    return rankings.replicates_for(apart, spread, interval.n, interval.level, arms=arms)

@@ -4,6 +4,7 @@ All is on logarithms: measured rates and times are positive and their noise is m
 arms of a published table share no blocks, so their means are compared as unpaired ones.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -25,7 +26,7 @@ class Spread(NamedTuple):
     sd : standard deviation of the logarithms: 0.05 is about 5 %
     freedom : its degrees of freedom
     arms : of how many arms it was found
-    says : where it is from, in words
+    says : where it is from
     borrowed : whether it is another collection's, since the table has no replicates
     """
 
@@ -40,7 +41,7 @@ class Standing(NamedTuple):
     """An arm in its ranking: the level, its mean over replicates, and the interval of that."""
 
     level: Level
-    found: Interval
+    mean: Interval
 
 
 class Lead(NamedTuple):
@@ -62,7 +63,7 @@ class Lead(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """The levels of a factor, best first, and how far each pair of them lies apart."""
+    """The levels of a factor, best first, and the distance of each pair of them."""
 
     standings: list[Standing]
     leads: list[Lead]
@@ -79,15 +80,15 @@ class Ranking(NamedTuple):
         return [one.to for one in self.leads if one.of == best and not one.is_decided]
 
 
-def pooled(arms: Sequence[Sequence[float]]) -> Spread | None:
-    """Return the spread between replicates, pooled over arms; None where no arm has two.
+def replicate_spread(arms: Sequence[Sequence[float]]) -> Spread | None:
+    """Return the spread between replicates, over all arms together; None if no arm has two.
 
     Parameters
     ----------
     arms : for each arm its replicates, positive
 
-    >>> found = pooled([[100.0, 102.0], [50.0, 49.0], [75.0]])
-    >>> round(found.sd, 4), found.freedom, found.arms
+    >>> spread = replicate_spread([[100.0, 102.0], [50.0, 49.0], [75.0]])
+    >>> round(spread.sd, 4), spread.freedom, spread.arms
     (0.0141, 2, 2)
     """
     repeated = [[math.log(value) for value in arm] for arm in arms if len(arm) > 1]
@@ -102,36 +103,30 @@ def pooled(arms: Sequence[Sequence[float]]) -> Spread | None:
     return Spread(math.sqrt(squares / freedom), freedom, len(repeated), says)
 
 
-def mean(values: Sequence[float], spread: Spread, level: float = stats.LEVEL) -> Interval:
+def mean(values: Sequence[float], spread: Spread) -> Interval:
     """Return the geometric mean of an arm, its interval from the spread of all arms.
 
     From `MANY` replicates on, the interval is their own.
     """
     if len(values) >= MANY:
-        return stats.geometric_mean(values, level)
-    middle = math.fsum(math.log(value) for value in values) / len(values)
-    half = stats.student_quantile(level, spread.freedom) * spread.sd / math.sqrt(len(values))
-    ends = (math.exp(middle - half), math.exp(middle + half))
-    return Interval(math.exp(middle), *ends, len(values), level)
+        return stats.geometric_mean(values)
+    half = quantile(stats.LEVEL, 2, spread.freedom) * spread.sd / math.sqrt(len(values))
+    return _around(_mean_log(values), half, len(values))
 
 
 def ratio(
-    of: Sequence[float],
-    to: Sequence[float],
-    spread: Spread,
-    level: float = stats.LEVEL,
-    among: int = 2,
+    top: Sequence[float], bottom: Sequence[float], spread: Spread, among: int = 2
 ) -> Interval:
     """Return the ratio of the geometric means of two arms with its interval.
 
     Parameters
     ----------
-    of, to : the replicates of either arm
-    among : of how many arms these two were picked after looking; 2 where they were named before
+    top, bottom : the replicates of either arm
+    among : of how many arms these two were picked after looking; 2 if they were named before
 
     Notes
     -----
-    Student's interval with the pooled variance, or Welch's where both arms have `MANY` replicates.
+    Student's interval with the spread of all arms, or Welch's if both arms have `MANY` replicates.
     For two of several arms, Tukey's and Kramer's, or Games's and Howell's: all pairs of one ranking
     hold the truth together at the level.
 
@@ -142,23 +137,22 @@ def ratio(
     with unequal N's and/or variances", Journal of Educational Statistics 1.
 
     >>> spread = Spread(0.01, 4, 4, "by hand")
-    >>> found = ratio([102.0], [100.0], spread)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> interval = ratio([102.0], [100.0], spread)
+    >>> round(interval.low, 3), round(interval.high, 3)
     (0.981, 1.061)
     """
-    variance, freedom = _variance(of, to, spread)
-    half = quantile(level, among, freedom) * math.sqrt(variance)
-    middle = _mean_log(of) - _mean_log(to)
-    ends = (math.exp(middle - half), math.exp(middle + half))
-    return Interval(math.exp(middle), *ends, min(len(of), len(to)), level)
+    variance, freedom = _variance(top, bottom, spread)
+    half = quantile(stats.LEVEL, among, freedom) * math.sqrt(variance)
+    return _around(_mean_log(top) - _mean_log(bottom), half, min(len(top), len(bottom)))
+
+
+def _around(middle: float, half: float, n: int) -> Interval:
+    ends = math.exp(middle - half), math.exp(middle + half)
+    return Interval(math.exp(middle), *ends, n, stats.LEVEL)
 
 
 def ranked(
-    arms: Mapping[Level, Sequence[float]],
-    spread: Spread,
-    *,
-    is_higher_better: bool,
-    level: float = stats.LEVEL,
+    arms: Mapping[Level, Sequence[float]], spread: Spread, *, is_higher_better: bool
 ) -> Ranking:
     """Return arms best first, with the lead of each over each that stands below it.
 
@@ -167,52 +161,45 @@ def ranked(
     arms : two or more, each with its replicates
     """
     standings = sorted(
-        (Standing(name, mean(values, spread, level)) for name, values in arms.items()),
-        key=lambda one: one.found.estimate,
+        (Standing(name, mean(values, spread)) for name, values in arms.items()),
+        key=lambda one: one.mean.estimate,
         reverse=is_higher_better,
     )
     leads = []
-    for place, best in enumerate(standings):
-        for next_ in standings[place + 1 :]:
-            pair = arms[best.level], arms[next_.level]
-            top, bottom = pair if is_higher_better else pair[::-1]
-            found = ratio(top, bottom, spread, level, len(arms))
-            leads.append(
-                Lead(best.level, next_.level, found, _spread_most(pair, spread, level, len(arms)))
-            )
+    for better, worse in itertools.combinations((one.level for one in standings), 2):
+        pair = arms[better], arms[worse]
+        interval = ratio(*(pair if is_higher_better else pair[::-1]), spread, len(arms))
+        leads.append(Lead(better, worse, interval, _spread_most(*pair, spread, len(arms))))
     return Ranking(standings, leads)
 
 
 def _spread_most(
-    pair: tuple[Sequence[float], Sequence[float]], spread: Spread, level: float, among: int
+    better: Sequence[float], worse: Sequence[float], spread: Spread, among: int
 ) -> float:
     """Return the spread at which an interval of two means would just reach 1."""
-    of, to = pair
-    apart = abs(_mean_log(of) - _mean_log(to))
-    width = quantile(level, among, spread.freedom) * math.sqrt(1 / len(of) + 1 / len(to))
-    return apart / width
+    distance = abs(_mean_log(better) - _mean_log(worse))
+    width = quantile(stats.LEVEL, among, spread.freedom) * math.sqrt(
+        1 / len(better) + 1 / len(worse)
+    )
+    return distance / width
 
 
 def replicates_for(
-    apart: float,
-    spread: Spread,
-    now: int,
-    level: float = stats.LEVEL,
-    most: int = 50,
-    arms: int = 2,
+    distance: float, spread: Spread, now: int, most: int = 50, arms: int = 2
 ) -> int | None:
     """Return how many replicates an arm would decide at this distance; None above `most`.
 
     Parameters
     ----------
-    apart : the distance from the nearest bound, on the logarithm
+    distance : from the nearest bound, on the logarithm
     now : how many there are
     arms : 2 for a ratio, 1 for a mean
     """
     for n in range(now + 1, most + 1):
         # A borrowed spread would give way to the arms' own; the table's has those of now in it.
         freedom = arms * (n - 1) if spread.borrowed else spread.freedom + arms * (n - now)
-        if stats.student_quantile(level, freedom) * spread.sd * math.sqrt(arms / n) < apart:
+        half = stats.student_quantile(stats.LEVEL, freedom) * spread.sd * math.sqrt(arms / n)
+        if half < distance:
             return n
     return None
 
@@ -232,18 +219,17 @@ def quantile(level: float, among: int, freedom: float) -> float:
     return float(studentized_range.ppf(level, among, freedom)) / math.sqrt(2)
 
 
-def _variance(of: Sequence[float], to: Sequence[float], spread: Spread) -> tuple[float, float]:
+def _variance(top: Sequence[float], bottom: Sequence[float], spread: Spread) -> tuple[float, float]:
     """Return the variance of a difference of two mean logarithms, and its degrees of freedom."""
-    if min(len(of), len(to)) < MANY:
-        return spread.sd**2 * (1 / len(of) + 1 / len(to)), spread.freedom
     parts = []
-    for values in (of, to):
-        middle, n = _mean_log(values), len(values)
-        squares = math.fsum((math.log(value) - middle) ** 2 for value in values)
-        parts.append((squares / (n - 1) / n, n - 1))
+    if min(len(top), len(bottom)) >= MANY:
+        for values in (top, bottom):
+            middle, n = _mean_log(values), len(values)
+            squares = math.fsum((math.log(value) - middle) ** 2 for value in values)
+            parts.append((squares / (n - 1) / n, n - 1))
     total = math.fsum(part for part, _ in parts)
-    if total == 0:  # Copied values: no real replicates are the same to the last digit.
-        return spread.sd**2 * (1 / len(of) + 1 / len(to)), spread.freedom
+    if total == 0:  # Few values, or copied ones: no real replicates are the same to the last digit.
+        return spread.sd**2 * (1 / len(top) + 1 / len(bottom)), spread.freedom
     # Welch's, rounded down, so that few quantiles are to be computed.
     return total, math.floor(total**2 / math.fsum(part**2 / n for part, n in parts))
 

@@ -1,7 +1,7 @@
-"""By how much restarts of one arm differ in this collection's own reports, for tables that lack it.
+"""By how much restarts of one arm differ in our own reports, for tables without replicates.
 
 `data/spreads.csv` holds a row for each metric that reports compare; `make spreads` writes it. A
-table without replicates borrows from it: no published number says how far its next run would lie.
+table without replicates borrows from it: no published number says what its next run would give.
 """
 
 import csv
@@ -15,7 +15,7 @@ from innolab.base import places, spreadsheet
 from innolab.record.run import Level
 from innolab.record.runs import RunSet
 from innolab.tables.description import Kind, kind_of
-from innolab.tables.rankings import Spread, pooled
+from innolab.tables.rankings import Spread, replicate_spread
 
 FILE = places.own("data", "spreads.csv")
 _DIGITS = 4
@@ -57,7 +57,7 @@ class KnownSpread(NamedTuple):
         )
 
 
-def found(
+def of_report(
     study: str,
     report: str,
     runs: RunSet,
@@ -83,14 +83,13 @@ def found(
                     levels: dict[str, Level] = {**run.factors, **{n: row[n] for n in within}}
                     arms[tuple(levels.items())].append(float(row[metric]))
         kind = kind_of(units[metric])
-        if kind and (of := pooled(list(arms.values()))):
+        if kind and (spread := replicate_spread(list(arms.values()))):
             day = report.rpartition("-")[0]
-            sd = round(of.sd, _DIGITS)
-            rows.append(
-                KnownSpread(
-                    kind, study, metric, units[metric], report, day, sd, of.freedom, of.arms
-                )
+            sd = round(spread.sd, _DIGITS)
+            known = KnownSpread(
+                kind, study, metric, units[metric], report, day, sd, spread.freedom, spread.arms
             )
+            rows.append(known)
     return rows
 
 

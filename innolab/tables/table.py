@@ -6,7 +6,7 @@ A row is a run: the levels of its arm, its metrics, and what tells it from other
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +17,12 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
 from innolab.record.run import Level
 from innolab.record.text_types import plain
+from innolab.tables import load_outputs
 from innolab.tables.cells import Cells, cells_of_csv, cells_of_json
 from innolab.tables.description import ALL_OTHERS, About, ColumnMetric, heading
 
 _MOST_BYTES = 64 * 1024**2
 _NOTHING_WRITTEN = "Nothing was written."
-# Takes the text of a load generator's output and returns its metrics, each with its unit.
-Parser = Callable[[str], dict[str, tuple[float, str]]]
 
 
 class TableRow(NamedTuple):
@@ -88,14 +87,14 @@ class PublishedTable:
         return spreadsheet.csv_text(pd.DataFrame([dict(row.cells) for row in self.rows]))
 
 
-def read(path: Path, about: About, parser: Parser | None) -> PublishedTable:
+def read(path: Path, about: About, *, with_outputs: bool = False) -> PublishedTable:
     """Return the table of a CSV file, or of a JSON list of objects.
 
     Parameters
     ----------
     about : what is known of its columns beforehand
-    parser : reads the outputs that a column names, files beside the table or below it; None where
-        they were read before, as of the table of a report
+    with_outputs : whether to read the outputs that a column names, files next to the table or below
+        it; those of the table of a report were read before
 
     Raises
     ------
@@ -119,7 +118,8 @@ def read(path: Path, about: About, parser: Parser | None) -> PublishedTable:
             "to compare anything"
         )
     cells, units = _named(name, cells)
-    cells, units = _with_outputs(path, cells, units, about, parser)
+    if with_outputs and about.output in cells[0][1]:
+        cells, units = _with_outputs(path, cells, units, about.output)
     about = _settled(name, cells, units, about)
     rows = [_row(name, place, of, about) for place, of in cells]
     numeric = {f for f in about.factors if _are_numbers({row.cells[f] for row in rows})}
@@ -151,35 +151,35 @@ def _named(table: str, cells: Cells) -> tuple[Cells, dict[str, str]]:
 
 
 def _with_outputs(
-    path: Path, cells: Cells, units: dict[str, str], about: About, parser: Parser | None
+    path: Path, cells: Cells, units: dict[str, str], column: str
 ) -> tuple[Cells, dict[str, str]]:
-    """Return the cells with the metrics of the outputs that they name, and all units."""
-    columns = cells[0][1].keys()
-    if about.output not in columns or parser is None:
-        return cells, units
-    found = [(n, of, _output(path, n, of[about.output], parser)) for n, of in cells]
-    parsed = {name: unit for _, _, of in found for name, (_, unit) in of.items()}
-    if both := [name for name in parsed if name in columns]:
+    """Return the cells with the metrics of the outputs that a column names, and all units."""
+    outputs = [_output(path, place, own[column]) for place, own in cells]
+    parsed = {name: unit for output in outputs for name, (_, unit) in output.items()}
+    if both := [name for name in parsed if name in cells[0][1]]:
         _refuse(f"{path.name} has a column {shown(both[0])}, and its outputs have one too")
-    made = [
-        (n, cells_of | {m: _written(values[m][0]) if m in values else "" for m in parsed})
-        for n, cells_of, values in found
+    with_metrics = [
+        (place, own | {name: _written(output.get(name)) for name in parsed})
+        for (place, own), output in zip(cells, outputs, strict=True)
     ]
-    return made, units | parsed
+    return with_metrics, units | parsed
 
 
-def _written(value: float) -> str:
+def _written(metric: tuple[float, str] | None) -> str:
+    if metric is None:
+        return ""
+    value = metric[0]
     return repr(int(value) if value == int(value) else value)
 
 
-def _output(path: Path, place: int, name: str, parser: Parser) -> dict[str, tuple[float, str]]:
+def _output(path: Path, place: int, name: str) -> dict[str, tuple[float, str]]:
     if not name:
         return {}
     file, folder = (path.parent / name).resolve(), path.parent.resolve()
     if not file.is_relative_to(folder):
-        _refuse(f"{path.name}, row {place}: the output {shown(name)} lies outside {folder}")
+        _refuse(f"{path.name}, row {place}: the output {shown(name)} is outside {folder}")
     try:
-        return parser(parsing.read_text(file, _MOST_BYTES))
+        return load_outputs.output_metrics(parsing.read_text(file, _MOST_BYTES))
     except (ValueError, InnolabError) as error:
         _refuse(f"{path.name}, row {place}: the output {shown(name)} cannot be read: {error}")
 
