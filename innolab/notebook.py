@@ -45,6 +45,12 @@ from innolab.studies.study import Study
 
 table, text = Table, language.text
 
+# Conditions of every run that came to its end.
+_CONDITIONS = (
+    "build.version", "dataset.rows", "host.cores", "host.virtual", "host.free_page_reporting",
+    "usage.steal_share", "usage.others_share",
+)  # fmt: skip
+
 
 @dataclass
 class Book:
@@ -163,11 +169,16 @@ class Book:
         named = counted.rename(columns={"sum": "valid runs"}).assign(**{"not valid": bad})
         return named.drop(columns="size").sort_values(by, ignore_index=True)
 
-    def conditions(self) -> pd.DataFrame:
-        """Return a row a complete run: factors, conditions by dotted names, server variables.
+    def conditions(self, *names: str) -> pd.DataFrame:
+        """Return one row per complete run: factors, conditions by dotted names, server variables.
 
         As in `build.version`, `usage.steal_share`, `variables.innodb_page_size`; `valid` says
         whether a verdict may rest on the run.
+
+        Parameters
+        ----------
+        names : of conditions of which there is a column also if no run has them, as of the
+            common ones; besides all that runs have
         """
         runs = [run for run in self.runs.runs if run.status == "complete"]
         levels = pd.DataFrame(
@@ -177,7 +188,9 @@ class Book:
         flat = pd.json_normalize(
             [{**run.conditions, "variables": s} for run, s in zip(runs, sets, strict=True)]
         )
-        return pd.concat([levels, flat], axis=1)
+        every = pd.concat([levels, flat], axis=1)
+        least = ["block", "valid", *self.experiment.levels, *_CONDITIONS, *names]
+        return every.reindex(columns=[*dict.fromkeys([*every.columns, *least])])
 
     def published(self) -> pd.DataFrame:
         """Return the published figures, a row each: id, case, quantity, value, unit and so on."""
