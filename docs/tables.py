@@ -1,6 +1,7 @@
 """Tables of the reference, written from the code: parameters, forms, checks, devices, verbs."""
 
 import csv
+import dataclasses
 import importlib
 import inspect
 import re
@@ -89,6 +90,26 @@ def fields(place: str) -> str:
     model = getattr(importlib.import_module(module), name)
     schema = TypeAdapter(model).json_schema()
     return table(["field", "what it is", "type"], _field_rows(schema, attributes(model), place))
+
+
+def members(place: str) -> str:
+    """Return the fields of a dataclass that code fills in, named by its module and name.
+
+    Raises
+    ------
+    LookupError
+        If a field that its docstring should explain is not there.
+    """
+    module, _, name = place.rpartition(".")
+    model = getattr(importlib.import_module(module), name)
+    known, says = [field.name for field in dataclasses.fields(model)], attributes(model)
+    if missing := [name for name in says if name not in known]:
+        raise LookupError(
+            f"The docstring of {place} explains {missing[0]}, which it does not have."
+        )
+    return table(
+        ["field", "what it is"], [(f"`{name}`", says[name]) for name in known if name in says]
+    )
 
 
 def _field_rows(

@@ -1,6 +1,7 @@
 """A study of another package: one file, its claims, its notebook; no file of innolab changes."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -83,3 +84,11 @@ def test_a_malformed_study_is_refused_on_load(
     assert str(copy / file) in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "reports").exists()
+
+
+@pytest.mark.parametrize("begins", ["STUDY = ", "def trial("])
+def test_the_how_to_shows_the_example_as_it_is(begins: str) -> None:
+    page = (ROOT / "docs" / "how-to" / "add-a-study.md").read_text()
+    [block] = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+               if one.startswith(begins)]  # fmt: skip
+    assert block in (PACKAGE / "scan_or_range.py").read_text()

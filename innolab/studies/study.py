@@ -103,7 +103,7 @@ class Study:
 
     Attributes
     ----------
-    title, question : str
+    title, question : what heads its page, and what it asks, in one sentence
     parameters : the typed parameters
     factors : takes parameters and returns the levels of each factor but `server`; the arms are all
         combinations, in the order of the factors
