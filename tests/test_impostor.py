@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from impostor import CACHING, CLEAR, NATIVE, SHA256, Talk
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.sizing import advice, option_file, size_document
+from innolab.sizing import advice, size_document
 from innolab.sizing.advice import SizingRequest
 from innolab.sizing.server_status import Visit
 from innolab.sizing.target import Target
@@ -456,49 +456,3 @@ def test_an_answer_without_end_is_left(folder: Path, monkeypatch: pytest.MonkeyP
         target = Target(defaults_file=str(server.option_file(folder)), silent_s=5)
         with Visit(target) as visit, pytest.raises(InnolabError, match="more than 100 rows"):
             visit.rows("SELECT 1")
-
-
-# Option files ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lines", "mode"),
-    [
-        ("", "PREFERRED"),
-        ("ssl-ca=ca.pem", "VERIFY_CA"),
-        ("ssl-ca=ca.pem\nssl-mode=preferred", "VERIFY_CA"),
-        ("ssl-mode=VERIFY_IDENTITY\nssl-ca=ca.pem", "VERIFY_IDENTITY"),
-        ("ssl-verify-server-cert=1", "VERIFY_IDENTITY"),
-        ("ssl-verify-server-cert=0", "PREFERRED"),
-        ("ssl-mode=DISABLED", "DISABLED"),
-        ("[mysql]\nssl-mode=REQUIRED", "REQUIRED"),
-    ],
-)
-def test_how_a_server_proves_itself_follows_from_the_option_file(
-    folder: Path, lines: str, mode: str
-) -> None:
-    path = folder / "client.cnf"
-    path.write_text(f"[client]\nuser=me\n{lines}\n")
-    assert option_file.read(path).tls.mode == mode
-
-
-def test_an_option_file_gives_no_more_than_a_connection(folder: Path) -> None:
-    """No statement, no file of this host for the server, and no type of Python's."""
-    path = folder / "client.cnf"
-    path.write_text(
-        "[client]\ninit-command=DROP TABLE a\nlocal-infile=1\nallow_local_infile=1\npool_size=5\n"
-        "failover=[{}]\nuser=5\npassword=0123\nhost=db\nport=3307\n"
-    )
-    options = option_file.read(path)
-    assert (options.user, options.password, options.host, options.port) == ("5", "0123", "db", 3307)
-    assert set(vars(options)) == {"host", "port", "socket", "user", "password", "tls"}
-    assert "0123" not in repr(options)
-
-
-def test_a_port_that_is_none_is_one_sentence(folder: Path) -> None:
-    path = folder / "client.cnf"
-    for port in ("abc", "0", "70000", "9" * 5000):
-        path.write_text(f"[client]\nport={port}\npassword={PASSWORD}\n")
-        with pytest.raises(InputError, match="is no option file") as refused:
-            option_file.read(path)
-        _one_sentence(refused.value)

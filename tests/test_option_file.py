@@ -1,6 +1,7 @@
 """Option files are read as MySQL's and MariaDB's own clients read them."""
 
 import subprocess
+import traceback
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine
 from innolab.sizing import option_file
 from innolab.sizing.option_file import Options
+from innolab.sizing.target import Target
 
 # Files that work with the mysql and the mariadb client, and the password in each.
 _FILES = {
@@ -73,6 +75,62 @@ def test_a_file_that_anyone_may_write_is_refused_as_the_clients_ignore_it(folder
     path.chmod(0o666)
     with pytest.raises(InputError, match=r"Anyone may write to .*chmod o-w"):
         option_file.read(path)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["user=me\npassword=very-secret\n", "[client]\nuser=me\nvery-secret\n=x=\n", "\xff[client]\n"],
+)
+def test_an_option_file_that_is_none_is_not_quoted(folder: Path, lines: str) -> None:
+    path = folder / "client.cnf"
+    path.write_bytes(lines.encode("latin-1"))
+    with pytest.raises(InputError, match=r"is no option file: .* are below \[client\]") as caught:
+        Target(defaults_file=str(path), socket=str(folder / "none.sock")).connect()
+    assert "very-secret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("lines", "mode"),
+    [
+        ("", "PREFERRED"),
+        ("ssl-ca=ca.pem", "VERIFY_CA"),
+        ("ssl-ca=ca.pem\nssl-mode=preferred", "VERIFY_CA"),
+        ("ssl-mode=VERIFY_IDENTITY\nssl-ca=ca.pem", "VERIFY_IDENTITY"),
+        ("ssl-verify-server-cert=1", "VERIFY_IDENTITY"),
+        ("ssl-verify-server-cert=0", "PREFERRED"),
+        ("ssl-mode=DISABLED", "DISABLED"),
+        ("[mysql]\nssl-mode=REQUIRED", "REQUIRED"),
+    ],
+)
+def test_how_a_server_proves_itself_follows_from_the_option_file(
+    folder: Path, lines: str, mode: str
+) -> None:
+    path = folder / "client.cnf"
+    path.write_text(f"[client]\nuser=me\n{lines}\n")
+    assert option_file.read(path).tls.mode == mode
+
+
+def test_an_option_file_gives_no_more_than_a_connection(folder: Path) -> None:
+    """No statement, no file of this host for the server, and no type of Python's."""
+    path = folder / "client.cnf"
+    path.write_text(
+        "[client]\ninit-command=DROP TABLE a\nlocal-infile=1\nallow_local_infile=1\npool_size=5\n"
+        "failover=[{}]\nuser=5\npassword=0123\nhost=db\nport=3307\n"
+    )
+    options = option_file.read(path)
+    assert (options.user, options.password, options.host, options.port) == ("5", "0123", "db", 3307)
+    assert set(vars(options)) == {"host", "port", "socket", "user", "password", "tls"}
+    assert "0123" not in repr(options)
+
+
+def test_a_port_that_is_none_is_one_sentence(folder: Path) -> None:
+    path = folder / "client.cnf"
+    for port in ("abc", "0", "70000", "9" * 5000):
+        path.write_text(f"[client]\nport={port}\npassword=very-secret\n")
+        with pytest.raises(InputError, match="is no option file") as refused:
+            option_file.read(path)
+        assert len(str(refused.value)) < 1000
+        assert "secret" not in str(refused.value)
 
 
 _LINES = st.text(alphabet="\\'\"#ab= ns;\t", min_size=1, max_size=9)

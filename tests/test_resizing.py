@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 from mysql.connector import Error
 from mysql.connector.errors import ReadTimeoutError
 
-from innolab.base.errors import InnolabError, InputError
+from innolab.base.errors import InnolabError
 from innolab.sizing import ladder, resizing, watchdog
 from innolab.sizing.server_status import _COUNTERS, Visit
 from innolab.sizing.target import Target, is_answer
@@ -448,15 +447,3 @@ def test_a_guard_that_is_asked_nothing_ends_in_silence() -> None:
     words = [sys.executable, "-P", "-m", "innolab.sizing.watchdog"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-
-
-@pytest.mark.parametrize(
-    "lines",
-    ["user=me\npassword=very-secret\n", "[client]\nuser=me\nvery-secret\n=x=\n", "\xff[client]\n"],
-)
-def test_an_option_file_that_is_none_is_not_quoted(folder: Path, lines: str) -> None:
-    path = folder / "client.cnf"
-    path.write_bytes(lines.encode("latin-1"))
-    with pytest.raises(InputError, match=r"is no option file: .* are below \[client\]") as caught:
-        Target(defaults_file=str(path), socket=str(folder / "none.sock")).connect()
-    assert "very-secret" not in "".join(traceback.format_exception(caught.value))

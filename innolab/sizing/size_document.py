@@ -65,7 +65,9 @@ class SizeDocument(BaseModel):
 
 def summary(document: SizeDocument) -> list[str]:
     """Return what was measured, in sentences."""
-    clients = "" if document.clients is None else f" from {number(document.clients)} clients"
+    clients = ""
+    if document.clients is not None:
+        clients = f" from {number(document.clients)} client{'s' * (document.clients != 1)}"
     return [
         f"{document.maker} {document.version}: a pool of {bytes_text(document.pool_bytes)}, "
         f"{bytes_text(document.data_bytes)} of data, {bytes_text(document.asked_bytes)} of them in "

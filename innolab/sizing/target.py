@@ -165,10 +165,8 @@ def refusal(error: Error) -> InnolabError:
             "GRANT PROCESS ON *.* and GRANT SELECT ON performance_schema.*; to see the sizes of "
             "tables, any right on them."
         )
-    if isinstance(error, ReadTimeoutError | WriteTimeoutError):
-        return InnolabError("The server stopped answering: it was silent for too long.")
     # The connector looks for the server before a statement, and does not say why it found none.
-    if error.errno == _NO_NUMBER:
+    if isinstance(error, ReadTimeoutError | WriteTimeoutError) or error.errno == _NO_NUMBER:
         return InnolabError(
             "The server stopped answering: its connection broke, or it was silent for too long. "
             "See its error log."
