@@ -24,9 +24,9 @@ help:  ## list these targets
 setup: $(VENV)/.ready  ## Python environment, MySQL builds and base my.cnf
 	@$(BIN)/ansible-playbook playbooks/workstation.yml
 
-report: setup  ## run STUDY at SCALE, render its report, print its path
+report: setup  ## run STUDY at SCALE, render its report, print the answer and the page
 	@$(BIN)/innolab run $(STUDY) --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT))
-	@$(BIN)/innolab index
+	@$(BIN)/innolab index > /dev/null
 
 reports: setup  ## run every study that this host can run, and say of the rest why not
 	@for study in $$($(BIN)/innolab list --names); do \

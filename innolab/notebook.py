@@ -28,6 +28,7 @@ from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import display, figure_text, figures, folders, record_tables
+from innolab.report.answer import Answered
 from innolab.report.display import Alert, Table, Tables, Verdicts
 from innolab.report.display import interval_text as interval_text
 from innolab.report.figures import Figure
@@ -218,6 +219,10 @@ class Book:
         picture = figure_text.lettered(getattr(drawn, "figure", drawn))
         take = self.replay.take if self.replay else None
         return figures.publish(picture, name, values, text(caption), text(alt), self.folder, take)
+
+    def answer(self) -> Answered:
+        """Return the answer to the study's question, and the numbers behind it."""
+        return Answered(self.study, [one.model_dump() for one in self.verdicts().found])
 
     def warnings(self) -> Alert | Prose:
         """Return what a reader must know of the runs before any figure."""

@@ -790,7 +790,7 @@ def test_two_hosts_with_real_servers_make_one_report_that_verifies(
                 one.terminate()
                 one.wait()
     assert done.returncode == 0, done.stderr
-    report = Path(done.stdout.strip()).parent
+    report = Path(done.stdout.splitlines()[-1]).parent
     runs = RunLog(report / runlog.FILE).load()[0]
     assert {run.block for run in runs} == {0, 1}
     assert len({run.member for run in runs}) == 2

@@ -47,7 +47,15 @@ class Text(NamedTuple):
 def wanted() -> list[Text]:
     """Return every text that a catalogue has to translate, each once."""
     found: dict[str, Text] = {}
-    for text in [*_notebooks(), *_modules(), *_templates(), *_claims(), *_published(), *_names()]:
+    for text in [
+        *_notebooks(),
+        *_modules(),
+        *_templates(),
+        *_claims(),
+        *_answers(),
+        *_published(),
+        *_names(),
+    ]:
         if re.search("[a-z]", re.sub(r"\{[^}]*\}|\*", "", text.english)):
             found.setdefault(text.english, text)
     return list(found.values())
@@ -122,6 +130,15 @@ def _claims() -> Iterator[Text]:
                 if english := claim.get(name):
                     context = language.COMPOSED if "{" in english else None
                     yield Text(str(english), path.name, context)
+
+
+def _answers() -> Iterator[Text]:
+    for name in studies.names():
+        answer = studies.find(name).answer
+        for says in [case.says for cases in answer.sentences for case in cases]:
+            yield Text(says, f"{name}: answer")
+        for line in answer.lines:
+            yield Text(line.label, f"{name}: answer")
 
 
 def _published() -> Iterator[Text]:

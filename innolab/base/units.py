@@ -70,20 +70,32 @@ def interval_text(estimate: float | None, low: float | None, high: float | None)
     return text("{estimate} ({low} to {high})", **known)
 
 
-def ratio_text(estimate: float, low: float, high: float, level: float = 0.95) -> str:
+# A ratio whose interval holds 1 and is within a tenth of it is no difference that anybody measures,
+# and an interval that spans more than a factor of ten says nothing of the value.
+_NO_DIFFERENCE, _UNKNOWN_SPAN = 1.1, 10.0
+
+
+def ratio_text(estimate: float, low: float | None, high: float | None) -> str:
     """Return a ratio with its interval as what it says in the language chosen.
 
-    >>> ratio_text(1.004, 0.99, 1.01), ratio_text(2.5, 2.13, 2.9)
-    ('no measurable difference (1.00, 95 % 0.99 to 1.01)', '2.5 times (2.13 to 2.9)')
+    An end that is None or NaN is not known.
+
+    >>> print(ratio_text(2.5, 2.13, 2.9), "|", ratio_text(1.004, 0.99, 1.01))
+    2.50x (2.13 to 2.90) | 1.00x (0.990 to 1.01), no measurable difference
+    >>> print(ratio_text(1.97, 0.398, 9.75), "|", ratio_text(236.4, None, None))
+    1.97x (0.398 to 9.75), so not known | 236x
     """
-    if low <= 1 <= high:
-        ends = {"estimate": f"{estimate:.2f}", "low": f"{low:.2f}", "high": f"{high:.2f}"}
-        return text(
-            "no measurable difference ({estimate}, {level:.3g} % {low} to {high})",
-            level=100 * level,
-            **ends,
-        )
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return text("{estimate} times", estimate=number(estimate))
-    ends = {"estimate": number(estimate), "low": number(low), "high": number(high)}
-    return text("{estimate} times ({low} to {high})", **ends)
+    if low is None or high is None or not low < high:
+        return f"{_ratio(estimate)}x"
+    ends = {"estimate": _ratio(estimate), "low": _ratio(low), "high": _ratio(high)}
+    shown = text("{estimate}x ({low} to {high})", **ends)
+    if 1 / _NO_DIFFERENCE <= low <= 1 <= high <= _NO_DIFFERENCE:
+        return text("{shown}, no measurable difference", shown=shown)
+    if low <= 0 or high / low > _UNKNOWN_SPAN:
+        return text("{shown}, so not known", shown=shown)
+    return shown
+
+
+def _ratio(value: float) -> str:
+    """Return a ratio with three digits, as 1.00 says more than 1."""
+    return f"{value:#.3g}".rstrip(".") if 1e-3 <= value < 1000 else number(value)

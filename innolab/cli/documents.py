@@ -30,10 +30,11 @@ class ListedReport(BaseModel):
 
 
 class ListedStudy(BaseModel):
-    """A study and its reports, oldest first."""
+    """A study, what its newest report answers if it does, and its reports, oldest first."""
 
     name: str
     question: str
+    answer: str | None = None
     reports: list[ListedReport]
 
 

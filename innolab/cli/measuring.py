@@ -58,6 +58,7 @@ def run(
     from innolab.measure import workflow
     from innolab.measure.prepare import prepare
     from innolab.measure.progress import Shown
+    from innolab.report import summary
     from innolab.studies.experiment import Experiment
     from innolab.verify import verify
 
@@ -72,7 +73,8 @@ def run(
             page = workflow.make_report(
                 experiment, folder, progress, clock, verify.require, fleet, keep_failed=keep_failed
             )
-    print(page)
+    print("\n".join([*summary.lines(page.parent), str(page)]))
+    summary.require_judged(page.parent)
 
 
 @contextlib.contextmanager

@@ -36,6 +36,8 @@ def list_(
         return
     for study in found.studies:
         print(f"{study.name}: {study.question}")
+        if study.answer:
+            print(f"  {study.answer}")
         for report in study.reports:
             print(f"  {report.name}" + ("" if report.finished else " (innolab run resumes it)"))
     for table in found.tables:
@@ -47,13 +49,16 @@ def _listed(name: str) -> Any:
     from innolab import studies
     from innolab.cli.documents import ListedReport, ListedStudy
     from innolab.report import folders
+    from innolab.report.index import newest_answer
 
     finished, unfinished = folders.finished(name), folders.unfinished(name)
     reports = [
         ListedReport(name=f"{name}/{folder.name}", finished=folder in finished)
         for folder in [*finished, *unfinished]
     ]
-    return ListedStudy(name=name, question=studies.find(name).question, reports=reports)
+    study = studies.find(name)
+    answer = newest_answer(study, finished)
+    return ListedStudy(name=name, question=study.question, answer=answer, reports=reports)
 
 
 def doctor(as_json: AsJson = False) -> None:

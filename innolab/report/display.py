@@ -331,21 +331,8 @@ def warnings(
     if differing:
         names = ", ".join(differing)
         said.append(text("Arms differ beside their factors, in {names}: no verdict.", names=names))
+    said += invalid_runs(runs)
     bad = [run for run in runs.runs if not run.valid]
-    for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
-        of = [run for run in bad if run.factors["server"] == server]
-        total = sum(run.factors["server"] == server for run in runs.runs)
-        faults = Counter(_fault(run) for run in of)
-        reasons = ", ".join(text("{n} by {fault}", n=n, fault=f) for f, n in faults.most_common())
-        said.append(
-            text(
-                "Not valid: {n} of {total} runs of {server} ({reasons}). No verdict rests on them.",
-                n=len(of),
-                total=total,
-                server=server,
-                reasons=reasons,
-            )
-        )
     each = [
         text(
             "Block {block}, {server}, {arm}: {why}",
@@ -359,6 +346,26 @@ def warnings(
     if said:
         return Alert(said, each)
     return prose("All {n} runs are complete and valid.", n=len(runs.runs))
+
+
+def invalid_runs(runs: RunSet) -> list[str]:
+    """Return a sentence for each server with runs that are not valid: how many, and why."""
+    bad = [run for run in runs.runs if not run.valid]
+    sentences = []
+    for server in dict.fromkeys(str(run.factors["server"]) for run in bad):
+        faults = Counter(_fault(run) for run in bad if run.factors["server"] == server)
+        sentences.append(
+            text(
+                "Not valid: {n} of {total} runs of {server} ({reasons}). No verdict rests on them.",
+                n=faults.total(),
+                total=sum(run.factors["server"] == server for run in runs.runs),
+                server=server,
+                reasons=", ".join(
+                    text("{n} by {fault}", n=n, fault=fault) for fault, n in faults.most_common()
+                ),
+            )
+        )
+    return sentences
 
 
 def _fault(run: Run) -> str:

@@ -1,7 +1,6 @@
 """The first screen of a report's page: the question, the answer in short, and the main figure.
 
-They are taken from where the notebook has them. What a page shows once is moved, so a figure stands
-at the top alone; an answer that is long is begun there and stands whole in its place.
+They are taken from where the notebook has them: what a page shows once is moved.
 """
 
 import copy
@@ -12,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from innolab.analysis.outcomes import Outcome
+from innolab.report import answer
 
-# Of an answer, so that it stands beside the figure on a screen 800 pixels high.
-_MOST_CHARACTERS = 650
 _OPENING = re.compile(r"# (?P<title>[^\n]+)\n+\*\*(?P<question>.+?)\*\*\s*(?P<rest>.*)", re.DOTALL)
 _FIGURE = re.compile(r'<figure id="(?P<name>[^"]+)"')
-_ITEM = re.compile(r"\n+(?=- )|\n{2,}")
 
 # A server, and how many of its claims came out how.
 Counts = list[tuple[str, list[tuple[str, int]]]]
@@ -29,7 +26,7 @@ class FirstScreen:
 
     Attributes
     ----------
-    answer : how the notebook's answer begins, as Markdown; empty where it has none
+    answer : the notebook's answer, as HTML; empty if it has none
     figure : the first figure, as HTML; empty where there is none
     has_warnings : whether the page has an alert, which stands with the runs
     """
@@ -58,13 +55,12 @@ def lifted(
     """
     rest = copy.deepcopy(notebook)
     title, question = _opened(rest, title, question)
-    answer, figure = _answer(rest), _figure(rest)
     return FirstScreen(
         title=title,
         question=question,
         counts=counts(verdicts),
-        answer=_begun(text_of(answer, "text/markdown")) if answer else "",
-        figure=figure,
+        answer=_answer(rest),
+        figure=_figure(rest),
         has_warnings=_has_warnings(rest),
     ), rest
 
@@ -93,34 +89,13 @@ def _opened(notebook: Any, title: str, question: str) -> tuple[str, str]:
     return title, question
 
 
-def _answer(notebook: Any) -> Any:
-    """Return the first prose that is computed below the first section's heading, and mark it."""
-    in_section = False
-    for cell in notebook.cells:
-        in_section |= cell.cell_type == "markdown" and bool(re.search(r"(?m)^## ", cell.source))
-        for output in cell.get("outputs", []):
-            if in_section and text_of(output, "text/markdown"):
-                output.metadata["lead"] = "answer"
-                return output
-    return None
-
-
-def _begun(answer: str) -> str:
-    """Return as many of an answer's sentences as there is room for, and at least the first item.
-
-    >>> _begun("On **a**:\\n\\n- It is.\\n- It was.")
-    'On **a**:\\n\\n- It is.\\n\\n- It was.'
-    """
-    taken: list[str] = []
-    for item in _ITEM.split(answer.strip()):
-        has_item = any(part.startswith("- ") for part in taken)
-        if has_item and sum(map(len, taken)) + len(item) > _MOST_CHARACTERS:
-            break
-        taken.append(item)
-    # Words that lead to items which are not taken.
-    while len(taken) > 1 and taken[-1].endswith(":"):
-        taken.pop()
-    return "\n\n".join(taken)
+def _answer(notebook: Any) -> str:
+    """Take the answer out of its place and return it."""
+    for output in _outputs(notebook):
+        if (html := text_of(output, "text/html")).startswith(answer.MARK):
+            output.metadata["lead"] = "answer"
+            return html
+    return ""
 
 
 def _figure(notebook: Any) -> str:

@@ -1,15 +1,18 @@
 """The page that leads to all reports: for each study its question and how its claims came out."""
 
+import contextlib
 import csv
 import re
 import urllib.parse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from innolab import studies
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.report import first_screen, folders, manifest, pages, render
+from innolab.report import answer, first_screen, folders, manifest, pages, render
+from innolab.studies.study import Study
 
 # Reports that were kept here once: study, version, the last commit that holds it, and why it went.
 EARLIER_FILE = "earlier.csv"
@@ -36,6 +39,13 @@ def write() -> Path:
     )  # fmt: skip
 
 
+def newest_answer(study: Study, reports: Sequence[Path]) -> str | None:
+    """Return what the newest of some reports answers; None if it is damaged or answers nothing."""
+    with contextlib.suppress(InnolabError, OSError, ValueError, KeyError, IndexError):
+        return " ".join(answer.sentences(study, render.read_verdicts(reports[-1]))) or None
+    return None
+
+
 def _table(folder: Path, troubles: list[str]) -> dict[str, Any]:
     """Return what is listed of a judged table; nothing, and what is wrong, where it is damaged."""
     name = f"{folder.parent.name}/{folder.name}"
@@ -59,7 +69,7 @@ def _study(name: str, troubles: list[str]) -> dict[str, Any]:
     reports = []
     for folder in reversed(folders.finished(name)):
         try:
-            reports.append(_report(folder))
+            reports.append(_report(study, folder))
         except (InnolabError, OSError, ValueError, KeyError) as error:
             troubles.append(f"{name}/{folder.name}: {error}")
     troubles += [f"{name}: {folder.name} was begun" for folder in folders.unfinished(name)]
@@ -83,16 +93,17 @@ def _earlier(name: str) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["study"] == name]
 
 
-def _report(folder: Path) -> dict[str, Any]:
+def _report(study: Study, folder: Path) -> dict[str, Any]:
     body = manifest.read(folder)
-    runs = body["runs"]
+    runs, verdicts = body["runs"], render.read_verdicts(folder)
     return {
         "link": _address(folder / render.PAGE_FILE),
         "version": folder.name,
         "scale": body["scale"],
         "effort": body["parameters"].get("effort") or "",
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",
-        "counts": first_screen.counts(render.read_verdicts(folder)),
+        "counts": first_screen.counts(verdicts),
+        "answer": " ".join(answer.sentences(study, verdicts)),
         "picture": _picture(folder),
     }
 

@@ -27,12 +27,12 @@ def todays(study: Study | None) -> dict[str, Any]:
 
     Parameters
     ----------
-    study : whose notebook is part of it; None for a judged table, which has none
+    study : whose notebook and answer are part of it; None for a judged table, which has neither
     """
-    notebook = study.papers.notebook if study else None
     whole = hashlib.sha256(_code().encode())
-    if notebook:
-        whole.update(notebook.read_bytes())
+    for path in (study.papers.notebook, study.papers.answer) if study else ():
+        if path.is_file():
+            whole.update(path.read_bytes())
     return {"code_sha256": whole.hexdigest(), "libraries": _libraries()}
 
 

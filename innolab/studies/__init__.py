@@ -2,7 +2,8 @@
 
 A study of this project is a folder here with a `study.py`; its notebook, claims and published
 figures lie in notebooks/ and data/. Another package names a module of its own under the entry point
-`innolab.studies`; these three files lie beside it, as NAME.ipynb, NAME.yml and NAME.csv.
+`innolab.studies`; these files are next to it, as NAME.ipynb, NAME.yml, NAME.csv and, if it has one,
+NAME.answer.yml.
 """
 
 import importlib
@@ -50,6 +51,7 @@ def find(name: str) -> "Study":
 
 
 def _loaded(name: str, module: str) -> "Study":
+    from innolab.analysis import answers
     from innolab.studies.study import Papers, Study
 
     try:
@@ -64,12 +66,15 @@ def _loaded(name: str, module: str) -> "Study":
             places.own("data", "published", f"{name}.csv"),
             places.own("data", "claims", f"{name}.yml"),
             places.own("notebooks", f"{name}.ipynb"),
+            places.own("data", "answers", f"{name}.yml"),
         )
     else:
         beside = Path(str(loaded.__file__)).parent
-        papers = Papers(*(beside / f"{name}.{kind}" for kind in ("csv", "yml", "ipynb")))
+        papers = Papers(
+            *(beside / f"{name}.{kind}" for kind in ("csv", "yml", "ipynb", "answer.yml"))
+        )
     study = replace(found, name=name, papers=papers)
-    study.claims()
+    answers.require_known(study.answer, [claim.id for claim in study.claims()], papers.answer)
     return study
 
 

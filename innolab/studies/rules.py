@@ -21,7 +21,7 @@ from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.storage.profiles import Profile, of_limits
 from innolab.studies.experiment import Experiment, digest_of_spec
-from innolab.studies.study import Papers, Study
+from innolab.studies.study import Study
 
 FILE, CLAIMS_FILE, PUBLISHED_FILE = "rules.json", "claims.yml", "published.csv"
 _MOST_NAMED = 6
@@ -188,7 +188,7 @@ def with_papers(study: Study, folder: Path) -> Study:
     if not (folder / CLAIMS_FILE).is_file():
         return study
     published, claims = folder / PUBLISHED_FILE, folder / CLAIMS_FILE
-    return replace(study, papers=Papers(published, claims, study.papers.notebook))
+    return replace(study, papers=study.papers._replace(published=published, claims=claims))
 
 
 def applied(study: Study, kept: Rules, folder: Path) -> Experiment:

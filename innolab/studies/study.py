@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from innolab.analysis import answers
+from innolab.analysis.answers import Answer
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim
 from innolab.analysis.published import Published, published_of
@@ -38,14 +40,15 @@ class Arm(SimpleNamespace):
 
 
 class Papers(NamedTuple):
-    """The files that go with a study: what was published, the claims, the notebook."""
+    """The files that go with a study: what was published, the claims, the notebook, the answer."""
 
     published: Path
     claims: Path
     notebook: Path
+    answer: Path
 
 
-_NO_PAPERS = Papers(Path(), Path(), Path())
+_NO_PAPERS = Papers(Path(), Path(), Path(), Path())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +217,11 @@ class Study:
         factors = {**self.factors(widest), **self.kind.within}
         arms = [vars(arm) for arm in self.arms(widest, "")]
         return claims_of(self.papers.claims, factors, set(self.kind.metrics), arms)
+
+    @cached_property
+    def answer(self) -> Answer:
+        """Return how it answers its question."""
+        return answers.read(self.papers.answer)
 
     def published(self) -> dict[str, Published]:
         """Return the published figures by id."""
