@@ -108,7 +108,6 @@ def statement(path: str, share: float, rows: int) -> str:
 
 
 def _end(path: str, share: float, rows: int) -> int:
-    """Return the key below which rows are read."""
     if PATHS[path].key == "PRIMARY":
         return int(rows * share) + 1
     # A bound above all values is no condition to the server, which then scans.

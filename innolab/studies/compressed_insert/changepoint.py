@@ -146,7 +146,6 @@ def _bic(rss: float, n: int, parameters: int) -> float:
 
 
 def _best_knee(u: Sequence[float], y: Sequence[float]) -> tuple[float, _Fit]:
-    """Return ln k of the falling curve with a knee that fits best, and its fit."""
     best = math.nan, _Fit(math.inf, 0.0, 0.0)
     for at, fit in itertools.chain(_steps_and_lines(u, y), _outgrown(u, y)):
         if fit.last < fit.first and fit.rss < best[1].rss:
@@ -196,7 +195,6 @@ def _places(u: Sequence[float]) -> Iterator[float]:
 
 
 def _fit(h: Sequence[float], y: Sequence[float]) -> _Fit:
-    """Return the least-squares fit of y = c + b h."""
     mean_h, mean_y = sum(h) / len(h), sum(y) / len(y)
     b = sum((p - mean_h) * (q - mean_y) for p, q in zip(h, y, strict=True)) / sum(
         (p - mean_h) ** 2 for p in h

@@ -10,7 +10,6 @@ from innolab.studies.compressed_insert.parameters import KNEE_MROWS, POOLS, ROW_
 
 
 def _of_table(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of sizes, by the table's files and pages."""
     table, rows = record.run.conditions["table"], _rows(record)
     for metric, value in filling.sizes(table, rows).items():
         yield exactly({}, metric, value)
@@ -19,7 +18,6 @@ def _of_table(record: Record) -> Iterator[Bound]:
 
 
 def _of_segments(record: Record) -> Iterator[Bound | Unbounded]:
-    """Yield the bounds of what a trial gave and cost, by its series and its segments."""
     if record.run.conditions["pieces"]["resumed_at_rows"]:
         yield Unbounded("A trial was resumed, and has the series of its last session alone")
         return
@@ -39,7 +37,6 @@ def _of_segments(record: Record) -> Iterator[Bound | Unbounded]:
 
 
 def _knee_data(record: Record) -> Iterator[Bound]:
-    """Yield the bound of the data at the knee, by the knee and the size of a row."""
     bins = sum("mrows" in row for row in record.run.observations)
     of_original = _rows(record) / (growth.BIN_MROWS * bins)
     for within, row in record.rows("knee_data_ratio", "knee_mrows", "leaf_bytes_per_row"):

@@ -54,18 +54,12 @@ def opened(
 
 
 def _as_left(server: Server, done: Checkpoint) -> int:
-    """Delete what came after the last completed segment, and return how many rows that were.
-
-    Raises
-    ------
-    InnolabError
-        Where the rest is not the table of the checkpoint.
-    """
+    """Delete what came after the last completed segment, and return how many rows that were."""
     deleted = inserts.shorten(server, done.last_key)
-    found = inserts.state(server)
-    if found != (done.rows, done.last_key, done.checksum):
+    state = inserts.state(server)
+    if state != (done.rows, done.last_key, done.checksum):
         raise InnolabError(
-            f"it has {found[0]:,} rows up to {found[1]:,} with checksum {found[2]}, expected "
+            f"it has {state[0]:,} rows up to {state[1]:,} with checksum {state[2]}, expected "
             f"{done.rows:,} up to {done.last_key:,} with {done.checksum}"
         )
     return deleted
@@ -137,7 +131,6 @@ def _reached(done: Checkpoint, rows: int) -> str:
 def _segment(
     bench: Bench, server: Server, table: Table, load: Load, rows: int, done: Checkpoint
 ) -> Checkpoint:
-    """Insert one segment and return the state after it."""
     assert bench.sampler is not None
     before, log_before = table.compression(server), inserts.log_position(server)
     with bench.clock.stage("measured passes"):

@@ -104,7 +104,6 @@ def _span(bins: Bins, begin_mrows: int, end_mrows: int) -> dict[str, float]:
 
 
 def _curve(bins: Bins) -> Bins:
-    """Return rates a second and shares of all processors' time, bin by bin."""
     rates = {name: _over(bins[counter], bins["t_s"]) for name, counter in _RATES.items()}
     both = zip(rates["reads_per_s"], rates["writes_per_s"], strict=True)
     return {
@@ -144,7 +143,6 @@ def _stall(curve: Bins) -> dict[str, float]:
 
 
 def _costs(done: Checkpoint, whole: dict[str, float]) -> dict[str, float]:
-    """Return what a row cost, in the mean of the whole run."""
     tried = sum(one["compressed"] for one in done.segments)
     return {
         "all_per_s": done.rows / whole["t_s"],

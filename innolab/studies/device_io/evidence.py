@@ -43,7 +43,6 @@ def of_burst(line: bursts.Line) -> Iterator[Observation]:
 
 
 def _by_fio(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of patterns, by what fio itself said of each."""
     for row in record.noted("fio"):
         within, job = row["within"], {kind: row[kind] for kind in ("read", "write")}
         yield from all_exactly(within, of_pattern(job, PATTERNS[within["pattern"]]))
@@ -68,7 +67,6 @@ def _by_each_other(record: Record) -> Iterator[Bound]:
 
 
 def _by_logs(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of a burst by fio's logs."""
     if logs := record.run.conditions.get("fio_logs"):
         for row in of_burst(bursts.line_of(logs, _before_s(record))):
             within = record.levels(row)

@@ -55,7 +55,6 @@ def _instances(record: Record) -> Iterator[Bound]:
 
 
 def _hot(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of what an arm with hot pages has, by its passes."""
     noted = {row["what"]: row for row in record.noted("passes")}
     if HOT not in noted:
         return

@@ -101,7 +101,6 @@ def _of_servers(moved: Mapping[str, Any], source: str) -> dict[str, float]:
 
 
 def _by_witness(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of commits, by when the witness saw each acknowledged."""
     if (noted := record.run.conditions.get("witness")) is None:
         return
     rate = noted["rate"]
@@ -116,7 +115,6 @@ def _by_witness(record: Record) -> Iterator[Bound]:
 
 
 def _by_fate(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of lost commits, by those of each of the witness's writers."""
     fate = record.run.conditions.get("fate", {})
     for metric in acknowledged.COUNTED:
         if metric in fate:
@@ -124,7 +122,6 @@ def _by_fate(record: Record) -> Iterator[Bound]:
 
 
 def _by_servers(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of what a move came to, by what became of each server."""
     if (moved := record.run.conditions.get("moved")) is None:
         return
     yield exactly({}, "writable", len(moved["writable"]))

@@ -122,7 +122,6 @@ def _prepare(source: Server, below: Sequence[Server]) -> None:
 
 
 def _tried(source: Server, below: Server, number: int, statement: Statement) -> Tried:
-    """Run one statement on the source and return what became of it below."""
     before = _tables(below, number)
     with source.connect(database=statement.default) as connection, connection.cursor() as cursor:
         cursor.execute(statement.sql.format(n=number))
@@ -131,13 +130,7 @@ def _tried(source: Server, below: Server, number: int, statement: Statement) -> 
 
 
 def _passed(source: Server, below: Server) -> bool:
-    """Return whether a replica came past all that its source has; False if it stopped.
-
-    Raises
-    ------
-    InnolabError
-        If it neither stops nor comes to an end.
-    """
+    """Return whether a replica came past all that its source has; False if it stopped."""
     ids = replication.executed(source)
     deadline = time.monotonic() + _PASSED_WITHIN_S
     while replication.missing(below, ids, replication.executed(below)):
@@ -177,7 +170,6 @@ def _whole(outcomes: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _by_tables(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of each statement, by the checksums of tables around it."""
     rows = list(record.noted("tried"))
     for row in rows:
         tried = Tried(row["before"], row["after"], row["above"], row["passed"])
@@ -188,7 +180,6 @@ def _by_tables(record: Record) -> Iterator[Bound]:
 
 
 def _by_statements(record: Record) -> Iterator[Bound]:
-    """Yield the bounds of what all statements did, by what each did."""
     rows = {within["statement"]: row for within, row in record.rows("changed", "stopped", "right")}
     if rows:
         outcomes = [{n: int(rows[at][n]) for n in ("stopped", "right")} for at in sorted(rows)]

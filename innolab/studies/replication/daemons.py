@@ -25,7 +25,6 @@ _READY_WITHIN_S, _WATCHES_WITHIN_S, _ANSWER_WITHIN_S = 10.0, 20.0, 2.0
 
 
 def _written(node: Node, path: Path, template: str, **values: Any) -> Path:
-    """Write the settings of a program on a node, and return where they are."""
     text = (_HERE / f"{template}.j2").read_text()
     node.write(path, jinja2.Template(text, undefined=jinja2.StrictUndefined).render(**values))
     return path

@@ -176,7 +176,6 @@ def _guarded(
 
 
 def _prepare(topology: Topology) -> None:
-    """Make what clients write to, on all servers."""
     witness.prepare(topology.source)
     topology.require_equal(_FOLLOW_WITHIN_S)
 

@@ -67,13 +67,7 @@ def _proxied(bench: Bench, raised: Topology, network: Network) -> Iterator[windo
 def _run_through(
     bench: Bench, raised: Topology, proxy: Proxy, load: Split, duration_s: int
 ) -> LoadResult:
-    """Run a load for some seconds.
-
-    Raises
-    ------
-    InnolabError
-        Prevents a proxy that leaves a replica out from passing for one that spreads reads.
-    """
+    """Prevent a proxy that leaves a replica out from passing for one that spreads reads."""
     before = proxy.carried()
     done = split_load.run_through(proxy, raised.source, len(raised.replicas), load, duration_s)
     traffic = daemons.since(proxy.carried(), before)

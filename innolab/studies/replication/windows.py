@@ -120,7 +120,6 @@ def window(
 
 
 def _farthest(lags: Sequence[heartbeat.Lag]) -> dict[str, float]:
-    """Return the metrics of the replica that is farthest behind."""
     return {
         "lag_s": max(lag.late_s for lag in lags),
         "lag_growth": max(lag.growth for lag in lags),
@@ -162,7 +161,6 @@ def evidence(record: Record) -> Iterator[Bound]:
 
 
 def _of_beats(within: dict[str, float], replicas: list[dict[str, Any]]) -> Iterator[Bound]:
-    """Yield the bounds of how far replicas fell back, by the beats that each showed."""
     beats = [[Beat(**beat) for beat in row["beats"]] for row in replicas]
     both = list(zip(beats, replicas, strict=True))
     lags = [heartbeat.lag(shown, row["window_s"]) for shown, row in both]
