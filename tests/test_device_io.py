@@ -57,7 +57,7 @@ def test_fios_logs_are_read_by_job_and_bin() -> None:
 @pytest.mark.integration
 def test_fio_is_recorded_as_what_runs(tmp_path: Path) -> None:
     found = builds.find(tmp_path, "fio")
-    assert isinstance(found, builds.Tool)
+    assert isinstance(found, builds.Build)
     assert found.facts()["version"][0].isdigit()
 
 
