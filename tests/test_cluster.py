@@ -11,7 +11,6 @@ import pytest
 from conftest import BIN, ROOT, Innolab
 from ssh_hosts import Hosts, processes, ssh_hosts, until
 
-from innolab.analysis import consistency
 from innolab.base.errors import InputError
 from innolab.hosts import bundle
 from innolab.hosts.bundle import FOLDER, Bundle
@@ -20,6 +19,7 @@ from innolab.hosts.network import why_impossible
 from innolab.record import runlog
 from innolab.record.runlog import RunLog
 from innolab.storage import emulated
+from innolab.verify import times_and_hosts
 
 _STUDY = ["multi-buffer-pool", "--scale", "smoke", "-p", "builds=mysql-5.6.24",
           "-p", "devices=host"]  # fmt: skip
@@ -139,7 +139,7 @@ def test_two_hosts_over_ssh_make_one_report_also_after_the_coordinator_was_kille
     runs = RunLog(report / runlog.FILE).load()[0]
     assert {run.block for run in runs} == {0, 1}
     assert len({run.member for run in runs}) == 2
-    assert consistency.members(runs) == []
+    assert times_and_hosts.members(runs) == []
     verified = innolab("verify", str(report), INNOLAB_REPORTS=str(folder / "reports"))
     assert verified.returncode == 0, verified.stdout + verified.stderr
     page = (report / "index.html").read_text()

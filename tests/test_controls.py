@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from conftest import made_conditions, made_observations, made_run, planned
 
-from innolab.analysis import consistency, controls
+from innolab.analysis import checks, controls
 from innolab.record.run import Factors, Run
 from innolab.record.runs import RunSet
 from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.study import Study
+from innolab.verify import settings_and_builds, times_and_hosts
 
 _METRICS = {"seconds": ("pass",)}
 Probes = Callable[[int], dict[str, float]]
@@ -125,8 +126,8 @@ def test_a_drift_of_five_percent_a_block_is_found(study: Study) -> None:
 
 def test_a_trial_that_names_another_predecessor_contradicts_its_session(study: Study) -> None:
     right = _ordered(study, [[0, 1, 2], [2, 1, 0]]).runs
-    assert consistency.predecessors([(None, right)]) == []
-    found = consistency.predecessors([(None, [right[0], right[2], *right[3:]])])
+    assert times_and_hosts.predecessors([(None, right)]) == []
+    found = times_and_hosts.predecessors([(None, [right[0], right[2], *right[3:]])])
     assert found == ["trial 2: its predecessor is not the trial before it"]
 
 
@@ -284,8 +285,8 @@ def test_a_load_may_last_longer_than_a_window_that_was_asked_for_and_no_less(
     build = {**made_conditions()["build"], "id": "x"}
     conditions = {**made_conditions(), "loads": [], "steady": [], of: [row], "build": build}
     run = made_run(study, trial, conditions=conditions)
-    asked = consistency.RequiredSettings({}, {}, None, [12, 20])
-    assert len(consistency.arms([run], lambda _: asked)) == faults
+    asked = checks.RequiredSettings({}, {}, None, [12, 20])
+    assert len(settings_and_builds.arms([run], lambda _: asked)) == faults
 
 
 @pytest.mark.parametrize(("failures", "is_withheld"), [(1, False), (2, False), (3, True)])

@@ -24,7 +24,6 @@ from conftest import BIN, ROOT, Innolab, made_run, plan_of
 from distributed import LocalCluster, Status
 
 from innolab import __version__
-from innolab.analysis import consistency
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
@@ -45,6 +44,7 @@ from innolab.report.host_agreement import agreement
 from innolab.studies import judging, schedule
 from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.study import Study
+from innolab.verify import times_and_hosts
 
 
 class Lines:
@@ -365,7 +365,7 @@ def test_a_clock_that_may_be_wrong_is_refused(clock_s: float, took_s: float, say
 def test_a_clock_that_is_accepted_lets_a_report_verify() -> None:
     apart_s = admission._CLOCKS_APART_S
     _require_clock("a", 1000.0 + apart_s, 1000.0, 1000.0 + apart_s)
-    assert apart_s < consistency._CLOCKS_APART.total_seconds()
+    assert apart_s < times_and_hosts._CLOCKS_APART.total_seconds()
 
 
 class _Servers:
@@ -547,8 +547,8 @@ def test_half_of_a_block_is_never_put_in(study: Study, plan: Plan, tmp_path: Pat
 def test_a_block_of_two_hosts_is_found(study: Study, plan: Plan) -> None:
     runs = [Run.from_body(body) for body in _block(study, plan)]
     of = [_of(run, "a" if number else "b") for number, run in enumerate(runs)]
-    assert consistency.members([_of(run, "a") for run in runs]) == []
-    assert consistency.members(of) == ["block 1 is of 2 hosts"]
+    assert times_and_hosts.members([_of(run, "a") for run in runs]) == []
+    assert times_and_hosts.members(of) == ["block 1 is of 2 hosts"]
 
 
 def _of(run: Run, member: str) -> Run:
@@ -559,8 +559,8 @@ def test_hosts_measure_beside_each_other_and_each_one_after_the_other(
     study: Study, plan: Plan
 ) -> None:
     one, other = [Run.from_body(body) for body in _block(study, plan)][:2]
-    assert consistency.times([(None, [_of(one, "a"), _of(other, "b")])], None) == []
-    assert consistency.times([(None, [_of(one, "a"), _of(other, "a")])], None) == [
+    assert times_and_hosts.times([(None, [_of(one, "a"), _of(other, "b")])], None) == []
+    assert times_and_hosts.times([(None, [_of(one, "a"), _of(other, "a")])], None) == [
         f"trial {other.trial} begins before what comes before it has ended"
     ]
 
@@ -575,9 +575,9 @@ def test_a_host_may_join_days_after_a_session_began(study: Study, plan: Plan) ->
     began = datetime(2026, 1, 31, tzinfo=UTC)
     hours = [_at(run, "a", began + timedelta(hours=n), 3590) for n in range(30)]
     late = _at(run, "b", began + timedelta(hours=30), 60)
-    assert consistency.times([(None, [*hours, late])], None) == []
+    assert times_and_hosts.times([(None, [*hours, late])], None) == []
     says = [f"trial {run.trial} begins 1 day, 5:00:15 after what comes before it"]
-    assert consistency.times([(None, [hours[0], late])], None) == says
+    assert times_and_hosts.times([(None, [hours[0], late])], None) == says
 
 
 def test_a_host_may_be_seconds_ahead_of_who_seals(study: Study, plan: Plan) -> None:
@@ -586,10 +586,10 @@ def test_a_host_may_be_seconds_ahead_of_who_seals(study: Study, plan: Plan) -> N
     runs = [_at(run, "a", began, 60)]
     for ahead_s, faults in ((4, 0), (6, 1)):
         sealed = began + timedelta(seconds=60 - ahead_s)
-        assert len(consistency.times([(None, runs)], sealed.isoformat())) == faults
+        assert len(times_and_hosts.times([(None, runs)], sealed.isoformat())) == faults
     alone = [_at(run, "", began, 60)]
     sealed = began + timedelta(seconds=59)
-    assert len(consistency.times([(None, alone)], sealed.isoformat())) == 1
+    assert len(times_and_hosts.times([(None, alone)], sealed.isoformat())) == 1
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -743,7 +743,7 @@ def test_a_coordinator_that_is_killed_resumes_and_measures_no_block_twice(
     assert len({run.key for run in runs}) == len(runs)
     due = schedule.due(Experiment.from_plan(plan, study), study.read(report))
     assert {run.key for run in runs} == {trial.key for trial in due}
-    assert consistency.members(runs) == []
+    assert times_and_hosts.members(runs) == []
     assert not (report / "arrived").exists()
     assert runlog.faults(RunLog(report / runlog.FILE).entries()[0]) == []
 
@@ -794,7 +794,7 @@ def test_two_hosts_with_real_servers_make_one_report_that_verifies(
     runs = RunLog(report / runlog.FILE).load()[0]
     assert {run.block for run in runs} == {0, 1}
     assert len({run.member for run in runs}) == 2
-    assert consistency.members(runs) == []
+    assert times_and_hosts.members(runs) == []
     verified = innolab("verify", str(report), **env)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     page = (report / "index.html").read_text()

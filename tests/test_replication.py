@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import pytest
 
-from innolab.analysis import acknowledged
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine, network
 from innolab.hosts.local import HERE
@@ -19,7 +18,14 @@ from innolab.mysql import builds, replication, server
 from innolab.mysql.builds import Build
 from innolab.mysql.server import base_settings_file
 from innolab.mysql.topology import Shape, Topology, star
-from innolab.studies.replication import aftermath, daemons, split_load, windows, witness
+from innolab.studies.replication import (
+    acknowledged,
+    aftermath,
+    daemons,
+    split_load,
+    windows,
+    witness,
+)
 from innolab.studies.replication.daemons import Proxy
 from innolab.studies.replication.failover import Failover, MovedBy
 from innolab.studies.replication.heartbeat import Heartbeat, prepare

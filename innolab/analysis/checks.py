@@ -3,9 +3,9 @@
 Because they read only the record, a reviewer can run them again without the server.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from innolab.analysis import window_checks
 from innolab.analysis.evidence import Check, Evidence, Finding, graded
@@ -324,6 +324,28 @@ CHECKS: dict[str, Check] = {
     "error log": Check(_error_log),
     **window_checks.CHECKS,
 }
+
+
+class RequiredSettings(NamedTuple):
+    """What a run of an arm must have recorded.
+
+    Attributes
+    ----------
+    settings : the server variables that the arm asks for
+    values : parameters and levels by name
+    array : layout and number of disks, where its device is an array
+    known_windows_s : the lengths that its windows may have been asked for; none where any will do
+    """
+
+    settings: Mapping[str, Any]
+    values: Mapping[str, Any]
+    array: Mapping[str, Any] | None
+    known_windows_s: Collection[float] = ()
+
+
+def same_settings(asked: Mapping[str, Any], requested: Mapping[str, Any]) -> bool:
+    """Return whether what a server was started with has all settings that were asked for."""
+    return all(same_value(str(v), str(requested.get(name))) for name, v in asked.items())
 
 
 def same_value(asked: str | int, effective: str) -> bool:

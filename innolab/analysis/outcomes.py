@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from innolab.analysis import acknowledged, censored, power, stats
+from innolab.analysis import censored, power, stats
 from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion
 from innolab.analysis.published import Published, published_value
 from innolab.base.language import Message, joined, message
@@ -255,7 +255,7 @@ def by_proportion(
     Runs in which nothing happened do not show that it cannot: the interval says how often it may.
     """
     happened = sum(value > 0 for value in values)
-    interval = acknowledged.share(happened, len(values), level)
+    interval = stats.share(happened, len(values), level)
     outcome, reason = decide(interval, low, high, claimed)
     needs = None if outcome in DECIDED else message("more blocks")
     counted = message("in {n} of {total} runs", n=happened, total=len(values))

@@ -268,6 +268,27 @@ def independent_ratio(
     return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half), n, level)
 
 
+def share(hits: int, of: int, level: float = LEVEL) -> Interval:
+    """Return a share with the interval of Clopper and Pearson, which never errs by more than asked.
+
+    Of no hits the estimate is 0 and `high` says how large the share may be all the same.
+
+    References
+    ----------
+    Clopper, Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of
+    the binomial", Biometrika 26.
+
+    >>> [round(end, 3) for end in share(0, 30)[:3]]
+    [0.0, 0.0, 0.116]
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(hits, of - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, of - hits, 1 - tail)) if hits < of else 1.0
+    return Interval(hits / of, low, high, of, level)
+
+
 def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
     if len(numerators) != len(denominators):
         raise ValueError(f"{len(numerators)} values cannot pair with {len(denominators)}")

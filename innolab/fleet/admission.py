@@ -16,7 +16,7 @@ RESOURCE = "host"
 _ASK_S = 120.0
 # What a worker is in that ends: one that is stuck at it stays known to its scheduler.
 _ENDING = {"closing", "closing_gracefully", "closed", "failed"}
-# A host's clock from this machine's, at most: less than what a report may have (`consistency`).
+# A host's clock from this machine's, at most: less than what a report may have (`verify`).
 _CLOCKS_APART_S = 4.0
 
 Can = Callable[[str, dict[str, Any]], Ability]

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from innolab import studies
-from innolab.analysis.checks import Bounds, judge
-from innolab.analysis.consistency import RequiredSettings
+from innolab.analysis.checks import Bounds, RequiredSettings, judge
 from innolab.analysis.evidence import Evidence
 from innolab.base import files
 from innolab.base.errors import InputError

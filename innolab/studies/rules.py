@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from innolab.analysis.checks import CHECKS
-from innolab.analysis.consistency import RequiredSettings, same_settings
+from innolab.analysis.checks import CHECKS, RequiredSettings, same_settings
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan

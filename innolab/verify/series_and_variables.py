@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from innolab import studies
-from innolab.analysis import consistency
 from innolab.analysis.bounds import Record
 from innolab.mysql.builds import TOOLS
 from innolab.record import runlog, series_store
@@ -16,6 +15,8 @@ from innolab.record.runlog import RunLog
 from innolab.record.runs import VARIABLES_DIGITS, RunSet
 from innolab.record.series_store import SeriesStore
 from innolab.studies.study import Study
+from innolab.verify import followed_metrics
+from innolab.verify.session import guarded
 
 _OLDER = "An older innolab measured it, which did not keep what bounds them"
 
@@ -71,7 +72,7 @@ def metrics(study_name: str, report: Path) -> Followed:
 
     def follow(run: Run, evidence: int) -> list[str]:
         record = Record(run, store.read(run), set(study.kind.within))
-        found = consistency.metrics(record, study.kind.metrics)
+        found = followed_metrics.followed(record, study.kind.metrics)
         lost = [metric for metric, why in found.unbound.items() if not why]
         is_newer = evidence >= runlog.EVIDENCE
         for metric, why in found.unbound.items():
@@ -89,7 +90,7 @@ def metrics(study_name: str, report: Path) -> Followed:
         evidence = session.evidence if session else 1
         for run in (run for run in runs if run.status == "complete"):
             check = functools.partial(follow, run, evidence)
-            faults += consistency.guarded(check, f"trial {run.trial} of {runlog.FILE}")
+            faults += guarded(check, f"trial {run.trial} of {runlog.FILE}")
     return Followed(faults, unbound_notes(unbound, study))
 
 

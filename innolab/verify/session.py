@@ -3,10 +3,10 @@
 Nothing is computed from a report in which anything here is wrong.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from innolab.analysis import checks, consistency
+from innolab.analysis import checks
 from innolab.record import runlog
 from innolab.record.plan import PLAN_FILE
 from innolab.record.run import CheckResult, Run
@@ -16,6 +16,7 @@ from innolab.report import folders, manifest
 from innolab.studies import schedule
 from innolab.studies.experiment import Experiment
 from innolab.studies.rules import Rules
+from innolab.verify import settings_and_builds, times_and_hosts
 
 
 def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
@@ -30,10 +31,10 @@ def of_session(entries: list[Entry], body: dict[str, Any]) -> list[str]:
     newer = [run for _, runs in sessions for run in runs if not run.is_older]
     if newer and not runlog.is_bound(entries):
         found.append("its lines are not bound to each other, as this innolab's are")
-    found += consistency.times(sessions, body.get("sealed_at"))
-    found += consistency.hosts(sessions)
-    found += consistency.predecessors(sessions)
-    found += consistency.members([run for _, runs in sessions for run in runs])
+    found += times_and_hosts.times(sessions, body.get("sealed_at"))
+    found += times_and_hosts.hosts(sessions)
+    found += times_and_hosts.predecessors(sessions)
+    found += times_and_hosts.members([run for _, runs in sessions for run in runs])
     return [f"{runlog.FILE}: {fault}" for fault in found]
 
 
@@ -66,8 +67,8 @@ def of_plan(
     if why := schedule.missing(due, runs):
         found.append(f"its trials are not those of the plan: {why}")
     found += _planned_otherwise(experiment, entries)
-    found += consistency.guarded(lambda: consistency.arms(runs.runs, rules.asked), "arms")
-    found += consistency.servers(runs.runs, runs.variables)
+    found += guarded(lambda: settings_and_builds.arms(runs.runs, rules.asked), "arms")
+    found += settings_and_builds.servers(runs.runs, runs.variables)
     found += [
         f"the checks of trial {run.trial} do not follow from its record"
         for run in runs.runs
@@ -135,3 +136,11 @@ def judged_otherwise(experiment: Experiment, rules: Rules, runs: RunSet) -> Iter
             found.append(str(run.trial))
     if found:
         yield f"Today's checks would judge {len(found)} runs otherwise: trials {', '.join(found)}."
+
+
+def guarded(check: Callable[[], list[str]], what: str) -> list[str]:
+    """Return what a check finds, or that the record is damaged where it cannot be read."""
+    try:
+        return check()
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        return [f"{what} cannot be checked: {type(error).__name__}: {str(error)[:200]}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from innolab import studies
-from innolab.analysis import claim_files, consistency, controls
+from innolab.analysis import claim_files, controls
 from innolab.base import memory
 from innolab.base.children import Child
 from innolab.base.errors import InnolabError, InputError
@@ -20,7 +20,13 @@ from innolab.studies.experiment import Experiment
 from innolab.studies.rules import Rules
 from innolab.studies.study import Study
 from innolab.tables import judged
-from innolab.verify import git_history, series_and_variables, session, signatures
+from innolab.verify import (
+    git_history,
+    series_and_variables,
+    session,
+    settings_and_builds,
+    signatures,
+)
 
 LIMITS = (
     "What this cannot prove: that the runs happened. Anyone who invents a whole session with "
@@ -146,13 +152,17 @@ def _records(
         now = rules.of(Experiment.from_plan(experiment.plan, today), runs)
         others = rules.differences(kept, now)
         faults += [f"{rules.FILE}: {says}" for says in others]
-    found.notes += consistency.own_builds(runs.runs)
+    found.notes += settings_and_builds.own_builds(runs.runs)
     if not runlog.is_bound(entries):
         found.notes.append(
             f"The lines of its {runlog.FILE} are not bound to each other, as it was measured by "
             "innolab 0.1.0: their order and the number planned were not checked."
         )
-    found.notes += consistency.claims(runlog.by_session(entries), claims_sha256)
+    if runlog.registered(entries) - {claims_sha256}:
+        found.notes.append(
+            "Its claims were changed after it began to be measured: the verdicts are by another "
+            "file of claims than was registered then."
+        )
     return faults
 
 
@@ -250,7 +260,7 @@ def _cells_diff(report: Path, made: Path) -> list[str]:
     kept, wanted = (folder / render.NOTEBOOK_FILE for folder in (report, made))
     if not wanted.exists():
         return []
-    return consistency.guarded(lambda: equality.cells_diff(kept, wanted), render.NOTEBOOK_FILE)
+    return session.guarded(lambda: equality.cells_diff(kept, wanted), render.NOTEBOOK_FILE)
 
 
 def _table(report: Path, body: dict[str, Any], found: Findings) -> None:

@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from innolab.analysis import acknowledged
 from innolab.analysis.bounds import Bound, Record, all_exactly, exactly, metrics
 from innolab.bench.trial import Bench
 from innolab.hosts.network import VIRTUAL
 from innolab.mysql import replication
 from innolab.mysql.server import Server, ServerError
 from innolab.mysql.topology import Topology
-from innolab.studies.replication import witness
+from innolab.studies.replication import acknowledged, witness
 from innolab.studies.replication.failover import Left
 from innolab.studies.replication.witness import WRITERS, Witness
 

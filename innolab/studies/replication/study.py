@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import get_args
 
-from innolab.analysis import acknowledged
 from innolab.analysis.checks import USUAL
 from innolab.analysis.evidence import Check
 from innolab.bench import oltp
@@ -16,6 +15,7 @@ from innolab.record.run import Observation
 from innolab.studies.kind import Kind, named
 from innolab.studies.parameters import ByEffort, ByScale
 from innolab.studies.replication import (
+    acknowledged,
     aftermath,
     crossing,
     failing,

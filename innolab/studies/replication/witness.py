@@ -3,7 +3,7 @@
 A separate program, which runs on another node than the servers and outlives them. Every attempt
 has its own id and two lines: one before it is sent, one when its end is known. A line is in the
 kernel's hands before the next step, so `kill -9` of the witness loses none.
-`innolab.analysis.acknowledged` reads them.
+`innolab.studies.replication.acknowledged` reads them.
 
     python -m innolab.studies.replication.witness ADDRESS PORT USER TABLE LOG WRITERS
 """
@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from innolab.analysis import acknowledged
-from innolab.analysis.acknowledged import BEGIN, STRIDE, Attempt, Event
 from innolab.base import children
 from innolab.base.waiting import await_that
 from innolab.hosts.base import Host
 from innolab.hosts.daemon import Daemon
 from innolab.mysql.server import Server
+from innolab.studies.replication import acknowledged
+from innolab.studies.replication.acknowledged import BEGIN, STRIDE, Attempt, Event
 
 # How many connections the study's clients write with.
 WRITERS = 8

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from innolab.analysis.stats import LEVEL, Interval
-
 if TYPE_CHECKING:  # A witness imports this, and has to be there soon.
     from innolab.analysis.evidence import Evidence, Finding
 
@@ -254,25 +252,3 @@ def as_told(evidence: "Evidence") -> "Finding":
     if any(refused):
         return "invalid", f"{sum(refused)} rows are there that a server had refused"
     return "ok", "no row is there that a server had refused"
-
-
-def share(hits: int, of: int, level: float = LEVEL) -> Interval:
-    """Return a share with the interval of Clopper and Pearson, which never errs by more than asked.
-
-    Of no hits the estimate is 0 and `high` says how large the share may be all the same.
-
-    References
-    ----------
-    Clopper, Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of
-    the binomial", Biometrika 26.
-
-    >>> [round(end, 3) for end in share(0, 30)[:3]]
-    [0.0, 0.0, 0.116]
-    """
-    # Imported here: SciPy takes longer to import than `innolab --help` may take to run.
-    from scipy.special import betaincinv
-
-    tail = (1 - level) / 2
-    low = float(betaincinv(hits, of - hits + 1, tail)) if hits else 0.0
-    high = float(betaincinv(hits + 1, of - hits, 1 - tail)) if hits < of else 1.0
-    return Interval(hits / of, low, high, of, level)
