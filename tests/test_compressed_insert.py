@@ -19,7 +19,7 @@ from innolab.record import journal
 from innolab.record.journal import Checkpoint, Journal
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog
-from innolab.studies.compressed_insert import growth, study
+from innolab.studies.compressed_insert import filling, growth, study
 from innolab.studies.compressed_insert.parameters import segments_of
 from innolab.studies.study import Arm
 
@@ -196,7 +196,7 @@ def test_data_that_were_asked_to_be_kept_are_never_cleared(folder: Path) -> None
 
 def test_the_pace_says_rows_rate_and_time_left() -> None:
     said: list[str] = []
-    pace = journal.GrowthPace(1000, said.append)
+    pace = filling.GrowthPace(1000, said.append)
     # Rows of another table, which runs the server in.
     for t in range(3):
         pace({"t_s": t - 9.0, "rows": 900.0 * t})

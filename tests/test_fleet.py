@@ -32,10 +32,10 @@ from innolab.fleet.admission import RESOURCE, Can, _require_alike, _require_alon
 from innolab.fleet.fleet import Fleet, Measure
 from innolab.hosts import machine
 from innolab.hosts.network import Network, why_impossible
-from innolab.measure import block, session
+from innolab.measure import arrived_blocks, block, session
 from innolab.measure.block import Ability, Measured, Task, differing, measure_block
 from innolab.measure.measure import measure
-from innolab.record import arrived_blocks, runlog
+from innolab.record import runlog
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run
 from innolab.record.runlog import RunLog

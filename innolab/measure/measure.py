@@ -11,9 +11,10 @@ from innolab.analysis import claim_files
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
+from innolab.measure import arrived_blocks
 from innolab.measure.block import Measured, Task
 from innolab.measure.session import opened
-from innolab.record import arrived_blocks, journal, runlog
+from innolab.record import journal, runlog
 from innolab.record.plan import Progress
 from innolab.record.replay import Replay
 from innolab.record.run import Run

@@ -9,8 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 
 from innolab.base import files, parsing
 from innolab.base.errors import InputError
-from innolab.base.units import seconds_text
 
 FILE = "journal.json"
 # Beside the folders of the cache that are cleared without asking.
@@ -27,7 +25,6 @@ KEPT = "innolab-kept"
 # Data of a failed trial that the user asked to keep; never removed by innolab.
 FAILED = "-failed"
 _OWNER = "report.txt"
-_RECENT_SAMPLES = 20
 
 
 @dataclass(frozen=True)
@@ -188,41 +185,3 @@ def _named(place: Path) -> bool:
         return True  # Whose it is cannot be read: it is not ours to remove.
     body = _body(Path(report) / FILE)
     return body is not None and body["place"] == place.name
-
-
-class GrowthPace:
-    """Says how far a table has grown, how fast it grows now, and how long the rest will take.
-
-    It is silent until it begins: what runs a server in are no rows of the table.
-
-    Parameters
-    ----------
-    total : rows in the end
-    say : takes each line
-    """
-
-    def __init__(self, total: int, say: Callable[[str], None]) -> None:
-        self.total, self._say = total, say
-        self._done: int | None = None
-        self._first: float | None = None
-        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT_SAMPLES)
-
-    def begin(self, done: int) -> None:
-        """Count from a table of so many rows on."""
-        self._done = done
-
-    def __call__(self, sample: Mapping[str, float]) -> None:
-        """Take a sample with `t_s` and `rows`, counted from any number."""
-        if self._done is None:
-            return
-        if self._first is None:
-            self._first = sample["rows"]
-        self._recent.append((sample["t_s"], sample["rows"]))
-        (began_s, before), (now_s, now) = self._recent[0], self._recent[-1]
-        rows = self._done + now - self._first
-        if now > before:
-            per_s = (now - before) / (now_s - began_s)
-            self._say(
-                f"{rows:,.0f} of {self.total:,} rows, {per_s:,.0f} rows/s, "
-                f"{seconds_text(max(0, self.total - rows) / per_s)} left"
-            )

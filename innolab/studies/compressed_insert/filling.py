@@ -1,7 +1,8 @@
 """A table that is filled segment by segment: opened or resumed, inserted into, looked at."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +11,49 @@ from innolab.base.errors import InnolabError
 from innolab.base.units import seconds_text
 from innolab.bench.trial import Bench
 from innolab.mysql.server import Server
-from innolab.record.journal import Checkpoint, GrowthPace
+from innolab.record.journal import Checkpoint
 from innolab.studies.compressed_insert import inserts
 from innolab.studies.compressed_insert.inserts import Load, Table
+
+_RECENT_SAMPLES = 20
+
+
+class GrowthPace:
+    """Says how far a table has grown, how fast it grows now, and how long the rest will take.
+
+    It is silent until it begins: what runs a server in are no rows of the table.
+
+    Parameters
+    ----------
+    total : rows in the end
+    say : takes each line
+    """
+
+    def __init__(self, total: int, say: Callable[[str], None]) -> None:
+        self.total, self._say = total, say
+        self._done: int | None = None
+        self._first: float | None = None
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT_SAMPLES)
+
+    def begin(self, done: int) -> None:
+        """Count from a table of so many rows on."""
+        self._done = done
+
+    def __call__(self, sample: Mapping[str, float]) -> None:
+        """Take a sample with `t_s` and `rows`, counted from any number."""
+        if self._done is None:
+            return
+        if self._first is None:
+            self._first = sample["rows"]
+        self._recent.append((sample["t_s"], sample["rows"]))
+        (began_s, before), (now_s, now) = self._recent[0], self._recent[-1]
+        rows = self._done + now - self._first
+        if now > before:
+            per_s = (now - before) / (now_s - began_s)
+            self._say(
+                f"{rows:,.0f} of {self.total:,} rows, {per_s:,.0f} rows/s, "
+                f"{seconds_text(max(0, self.total - rows) / per_s)} left"
+            )
 
 
 def opened(

@@ -9,10 +9,10 @@ from innolab.analysis.evidence import Check, Evidence, Finding
 from innolab.bench import oltp
 from innolab.bench.trial import Bench
 from innolab.mysql import builds
-from innolab.record.journal import GrowthPace
 from innolab.record.plan import Blocks
 from innolab.record.run import Observation
 from innolab.studies.compressed_insert import evidence, filling, growth, inserts
+from innolab.studies.compressed_insert.filling import GrowthPace
 from innolab.studies.compressed_insert.inserts import Load, Table
 from innolab.studies.compressed_insert.parameters import (
     PERIOD_S,
