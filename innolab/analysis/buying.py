@@ -10,7 +10,7 @@ class Offer(NamedTuple):
 
     Attributes
     ----------
-    option : in words
+    option : as text
     memory_gb : the pool that there is then, in 1e9 bytes
     device : the name of the device that holds the data then
     pieces : how many of it are bought, 0 where it is the one that there is

@@ -21,7 +21,7 @@ _LOG_T_MAX = 700.0
 def popularity(distribution: str, pages: int, rows: int) -> np.ndarray:
     """Return the probability that one access falls on each page of a table.
 
-    Rows lie in the order of their ids, evenly over the pages: the numbers of rows of two pages
+    Rows are in the order of their ids, evenly over the pages: the numbers of rows of two pages
     differ by one at most.
 
     Parameters

@@ -17,7 +17,7 @@ _STEAL = {"warn": 0.02, "invalid": 0.20}
 # the tenth that a published "about" allows. Large machines have as many agents as processors: there
 # a share of all counts instead.
 _OTHERS = {"warn": 0.10, "invalid": 0.50, "cpus": 0.30, "cpus_share": 0.05}
-# The kernel reads whole pages of its own beside the server's, and both count at their own moments;
+# The kernel reads whole pages besides the server's, and both count at their own moments;
 # of 20 sound cold scans none read less than 1.00 of its pages from the disk.
 _READ_FROM_DISK = {"least": 0.95}
 # Of a cold scan's CPU time the kernel took 11 to 31 % (MySQL 5.6) and 24 to 60 % (9.7) where memory
@@ -27,7 +27,7 @@ _KERNEL = {"warn": 0.50, "invalid": 0.65}
 # Chunks and what other work left available cost some of it.
 _HELD = {"least": 0.90}
 # Of what the device read and wrote. A file system adds 1 to 5 % of its own to writes (measured).
-# Where the server hardly uses the device, the little that any host does beside it disturbs nothing.
+# Where the server hardly uses the device, the little that any host does besides disturbs nothing.
 _FOREIGN = {"warn": 0.10, "invalid": 0.30, "least_bytes_per_s": 1024**2}
 # Of what fio gets: from a device of limits, and from one of service times.
 _DEVICE = {"limited": profiles.TOLERANCE, "timed": profiles.TIMED_TOLERANCE}
@@ -183,7 +183,7 @@ def _formula(evidence: Evidence) -> Finding:
 
 
 def _no_swap(evidence: Evidence) -> Finding:
-    """Prevents a pool that lies in swap from passing for one in memory."""
+    """Prevents a pool that is in swap from passing for one in memory."""
     pages = evidence.conditions["usage"]["swapped_pages"]
     return ("invalid", f"{pages} pages were swapped") if pages else ("ok", "nothing swapped")
 
@@ -248,7 +248,7 @@ def read_from_disk(**within: Any) -> Check:
 
 
 def _memory_held(evidence: Evidence) -> Finding:
-    """Prevents memory that a hypervisor took back meanwhile from passing for a slow pool."""
+    """Prevents memory that a hypervisor took back from passing for a slow pool."""
     held, wanted = (evidence.conditions[f"memory_{name}_bytes"] for name in ("held", "wanted"))
     says = f"{held:,} bytes of memory were held before the start; {wanted:,} were wanted"
     if not evidence.conditions["host"]["free_page_reporting"]:

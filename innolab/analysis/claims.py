@@ -109,7 +109,7 @@ class Comparison(_Part):
 class Quantity(_Part):
     """A metric of one arm.
 
-    `censored_by` names a metric beside it: where that is 0, the value is only the least that the
+    `censored_by` names another metric: if that is 0, the value is only the least that the
     true one can be, as the last row of a curve is for a knee that it does not show.
 
     Attributes

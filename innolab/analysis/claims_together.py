@@ -24,7 +24,7 @@ class Part(NamedTuple):
     ----------
     report : its name
     verdict : its entry in verdicts.json; empty where it has none
-    interval : of all its valid blocks, at one level for all reports; None where there is nothing
+    interval : of all its valid blocks, at one level for all reports; None if there is nothing
     why_not : why it does not enter the pool; None where it does
     is_students : whether its interval is Student's; else it is an exact one of counts
     """
@@ -49,9 +49,9 @@ class PooledClaim(NamedTuple):
     on_logs : whether logarithms are pooled
     parts : of each report, in their order
     pooled : None where fewer than two reports can be pooled
-    outcome, reason : what the pooled interval says of the claim; `not-run` where there is none
+    outcome, reason : what the pooled interval says of the claim; `not-run` if there is none
     bounds : the lowest and the highest value for which the claim is true
-    published : the published value, where there is one
+    published : the published value, if there is one
     """
 
     claim: Claim
@@ -103,7 +103,7 @@ def part_of(
     known = verdict.get("verdict")
     found = None
     if claim.holds is not None and known in (*EVERY, "withheld"):
-        found = outcomes.found(claim, claim.holds, runs, figures, units, LEVEL)
+        found = outcomes.finding(claim, claim.holds, runs, figures, units, LEVEL)
     interval = found.interval if found and math.isfinite(found.interval.estimate) else None
     students = _is_students(claim, runs)
     return Part(report, verdict, interval, _why_not(claim, verdict, interval), students)
@@ -185,7 +185,7 @@ def _limits(intervals: Sequence[Interval], is_share: bool) -> tuple[float, float
 def _is_students(claim: Claim, runs: RunSet) -> bool:
     """Return whether a claim's interval is Student's; else it is an exact one of counts.
 
-    That of a value which some runs do not show is of signs, as `findings.found` makes it.
+    That of a value which some runs do not show is of signs, as `outcomes.finding` makes it.
     """
     measure = claim.measure
     if isinstance(measure, Quantity) and measure.censored_by:

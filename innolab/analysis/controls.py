@@ -244,7 +244,7 @@ def probe_range(name: str, values: Sequence[float]) -> tuple[float, float]:
 def a_a(runs: RunSet, metrics: Mapping[str, Sequence[str]], level: float = stats.LEVEL) -> Found:
     """Return where an arm and its twin, measured in the same blocks, were not alike.
 
-    The control fails where the whole interval of their ratio lies more than 5 % from 1. By chance
+    The control fails where the whole interval of their ratio is more than 5 % from 1. By chance
     an interval excludes 1 in one of twenty cases, and seldom by as much: that is only noted.
 
     Parameters

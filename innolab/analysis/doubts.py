@@ -1,4 +1,4 @@
-"""What may make an estimate doubtful, beside its interval."""
+"""What may make an estimate doubtful, besides its interval."""
 
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ def unsteady(sample: Sample) -> Doubted | None:
     """Doubt what windows gave that were too short or had not reached a steady state.
 
     For observations that have the metric `steady`: 1 where a window was, 0 where it was not. A
-    metric beside none is made of all windows of its run.
+    metric next to none is made of all windows of its run.
     """
     claim = sample.claim
     sides = {tuple(sorted(side.items())): side for side in claim.sides}

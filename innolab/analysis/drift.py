@@ -63,7 +63,7 @@ def held_still(claim: Claim, runs: RunSet) -> list[stats.Interval]:
     """Return by how much each arm of a claim changed, where all are shown to have held still.
 
     Empty where one may have changed by MOST or more: that nothing is seen in few blocks shows
-    nothing. Each arm has to by itself, since of two that change one may hide the other.
+    nothing. Each arm has to separately, since of two that change one may hide the other.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Looks after every block, from a declared first block to a declared last one.
 
-Whoever looks after every block and stops at the first verdict gets a false one far more often than
+Anyone who stops at the first verdict of looks after every block gets a false one more often than
 a single look's level says (18 % instead of 5 %, from 3 to 12 blocks). So the chance of an error is
 divided equally among the looks that were declared: Bonferroni's inequality, which holds for any
 noise and however the looks depend on each other, and whose level is the same at every look, so a

@@ -1,6 +1,6 @@
 """Estimates of several reports as one: random effects, by intervals that hold for few reports.
 
-Hosts differ, so that each report has a truth of its own, drawn around that of all hosts like them.
+Hosts differ, so that each report has its own truth, drawn around that of all hosts like them.
 Pure numbers, no units. Arrays have the reports as their last axis, so that a simulation can pool
 thousands of made collections at once by the very code that a page is computed by.
 
@@ -25,7 +25,7 @@ LEAST_PREDICTED = 3
 # The degrees of freedom that the noise of all reports together has in that of each. A variance of
 # three blocks alone, which has two, is near zero at times, and its report would outweigh all.
 PRIOR_FREEDOM = 4
-# Halvings of the range in which the variance between hosts lies.
+# Halvings of the range in which the variance between hosts is.
 _STEPS = 60
 # Of which there still is an exponential: twelve standard errors, as of two reports, can be more.
 _MOST_LOG = 700.0

@@ -10,7 +10,7 @@ from innolab.analysis.published import Published, published_value
 from innolab.base.language import Message, joined, message
 from innolab.record.runs import RunSet
 
-# How far beyond its bound the truth is taken to lie where a claim names no value: a tenth, which is
+# How far beyond its bound the truth is taken to be if a claim names no value: a tenth, which is
 # what "about" means in this collection.
 _NAMED = 1.1
 Outcome = Literal["reproduced", "contradicted", "inconclusive", "withheld", "not-run"]
@@ -64,7 +64,7 @@ def decide(
 def blocks_needed(interval: stats.Interval, low: float, high: float) -> int | None:
     """Return how many blocks would move a mean's interval off the nearest bound, at its spread.
 
-    None where it has no width to judge by, or the estimate lies so near a bound that no such
+    None where it has no width to judge by, or the estimate is so near a bound that no such
     number helps.
 
     >>> from innolab.analysis.stats import Interval
@@ -83,7 +83,7 @@ def blocks_needed(interval: stats.Interval, low: float, high: float) -> int | No
     return None
 
 
-def found(
+def finding(
     claim: Claim,
     holds: Holds,
     runs: RunSet,
@@ -142,7 +142,7 @@ def is_share(unit: str) -> bool:
 def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stats.Interval:
     """Return the mean of a metric with an interval of values that the metric can have.
 
-    That of shares is arithmetic and lies within 0 and 1. Other positive values have their
+    That of shares is arithmetic and is within 0 and 1. Other positive values have their
     geometric mean: their noise is multiplicative, and no interval on logarithms reaches zero.
 
     >>> mean([0.9, 1.0], "share of all processors").high

@@ -36,7 +36,7 @@ def spread(numerators: Sequence[float], denominators: Sequence[float]) -> float:
 def half_width(spread: float, n: int, level: float = stats.LEVEL) -> float:
     """Return the half-width to expect of the interval of n blocks, on the log scale.
 
-    Its exponential is the factor by which the bounds lie from the estimate. The root mean square;
+    Its exponential is the factor by which the bounds are from the estimate. The root mean square;
     infinite for one block.
 
     >>> round(math.exp(half_width(0.1, 10)), 3)
@@ -104,7 +104,7 @@ def blocks_for(
 ) -> int | None:
     """Return the least number of blocks that decide a claim with the wanted power.
 
-    None where `MOST_BLOCKS` do not, as where the truth lies on a bound. Parameters as `power`.
+    None where `MOST_BLOCKS` do not, as if the truth is on a bound. Parameters as `power`.
 
     >>> blocks_for(0.1, 1.0, math.inf, 1.2)
     5

@@ -28,7 +28,7 @@ class Published(NamedTuple):
 
 @cache
 def published_of(path: Path) -> dict[str, Published]:
-    """Return published figures by id, from a CSV file; none where there is no file."""
+    """Return published figures by id, from a CSV file; none if there is no file."""
     if not path.exists():
         return {}
     with path.open(newline="") as file:

@@ -120,7 +120,7 @@ def robust_ratio(
     or at a quarter in 30 %; of Student's, 70 % and 36 % did at 15 blocks. What that costs where
     nothing disturbs: a median up to 4 % wider, a mean up to 15 %.
 
-    A slowdown that is small beside the noise cannot be seen. Where 20 % of the runs of an arm whose
+    A slowdown that is small next to the noise cannot be seen. If 20 % of the runs of an arm whose
     noise is 7 % take 1.2 to 1.5 times as long, 91 % and more of the intervals of up to 7 blocks
     hold the undisturbed ratio, but of 15 blocks only 81 to 85 %; where 30 % of them do, 62 to 71 %.
 
@@ -140,7 +140,7 @@ def robust_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
 
     Where `looks_disturbed`, the interval reaches at least from the value of `outer_rank` to the one
     of the same rank from above: of few values, from the least to the greatest. Some disturbed runs
-    pull the mean away from the undisturbed ones, but lie on one side of them.
+    pull the mean away from the undisturbed ones, but are on one side of them.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def robust_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def looks_disturbed(samples: "ArrayLike") -> "NDArray[np.bool_]":
-    """Return of each sample whether normal noise alone makes its values lie as they do.
+    """Return of each sample whether normal noise alone makes its values what they are.
 
     Parameters
     ----------
@@ -213,10 +213,10 @@ def _unexplained_share(n: int) -> float:
 
 @cache
 def outer_rank(n: int, level: float) -> int:
-    """Return the rank of the values between which undisturbed runs lie, counted from either end.
+    """Return the rank of the values between which undisturbed runs are, counted from either end.
 
     The highest rank at which, with `DISTURBED_SHARE` of the runs disturbed to one side, the other
-    side has that many values beyond the truth at the level: a binomial count, since a value lies
+    side has that many values beyond the truth at the level: a binomial count, since a value is
     there where it is undisturbed (0.7) and its noise has that sign (0.5). At least 1.
 
     >>> outer_rank(10, 0.95), outer_rank(12, 0.95), outer_rank(12, 0.99)

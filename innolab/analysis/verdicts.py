@@ -30,7 +30,7 @@ class Verdict(BaseModel):
     server : the build
     source : what the original states, in our words, and where
     verdict : what the runs say of the claim
-    published : the published value, where there is one
+    published : the published value, if there is one
     n : the values that the estimate is made of, one a block
     reason : why this verdict
     estimate, low, high : an end, or the estimate itself, is None where it is not known
@@ -149,7 +149,7 @@ def _on(server: str) -> Callable[[Run], bool]:
 def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
     if claim.holds is None:
         return _not_run(claim, server, Message(str(claim.not_measured)), by)
-    found = outcomes.found(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
+    found = outcomes.finding(claim, claim.holds, runs.valid, by.figures, by.units, by.level)
     if found is None:
         return _not_run(claim, server, _why_nothing(claim, server, runs, by), by)
     doubted = [d for doubt in by.doubts if (d := doubt(Sample(claim, runs.valid)))]
@@ -161,16 +161,54 @@ def _judge(claim: Claim, server: str, runs: RunSet, by: _Judging) -> Verdict:
         failed = [control for control in failed if not control.is_drift]
         cares += _despite(drifting, still)
     found = _withheld(_doubted(found, doubted), failed)
+    return verdict_of(
+        claim,
+        server,
+        found,
+        by.figures,
+        level=by.level,
+        looks=by.looks,
+        cares=cares if found.outcome in DECIDED else (),
+    )
+
+
+def verdict_of(
+    claim: Claim,
+    server: str,
+    found: ClaimFinding | Message,
+    figures: Mapping[str, Published],
+    *,
+    level: float,
+    looks: int = 1,
+    cares: Sequence[Message] = (),
+) -> Verdict:
+    """Return a verdict as it is recorded.
+
+    Parameters
+    ----------
+    found : what the values say, or why there are none
+    cares : why it is to be read with care
+    """
+    if isinstance(found, Message):
+        found = ClaimFinding(stats.Interval(math.nan, math.nan, math.nan, 0), "not-run", found)
+    published = published_value(figures, claim)
     return Verdict(
-        **_head(claim, server, by),
+        claim=claim.id,
+        server=server,
+        says=claim.says,
+        stands=claim.stands,
+        source=claim.source,
         verdict=found.outcome,
+        published=None if published is None else rounded(published),
         estimate=rounded(found.interval.estimate),
         low=rounded(found.interval.low),
         high=rounded(found.interval.high),
+        level=level,
         n=found.interval.n,
+        looks=looks,
         power=found.power and round(found.power, 2),
         reason=found.reason,
-        caveat=joined(cares) if cares and found.outcome in DECIDED else None,
+        caveat=joined(cares) if cares else None,
         blocks_needed=found.blocks_needed,
         needs=found.needs,
     )
@@ -261,29 +299,7 @@ def _is_of(run: Run, side: Where, runs: RunSet) -> bool:
 
 
 def _not_run(claim: Claim, server: str, reason: Message, by: _Judging) -> Verdict:
-    return Verdict(
-        **_head(claim, server, by),
-        verdict="not-run",
-        estimate=None,
-        low=None,
-        high=None,
-        n=0,
-        reason=reason,
-    )
-
-
-def _head(claim: Claim, server: str, by: _Judging) -> dict[str, Any]:
-    value = published_value(by.figures, claim)
-    return {
-        "claim": claim.id,
-        "server": server,
-        "says": claim.says,
-        "stands": claim.stands,
-        "source": claim.source,
-        "published": None if value is None else rounded(value),
-        "level": by.level,
-        "looks": by.looks,
-    }
+    return verdict_of(claim, server, reason, by.figures, level=by.level, looks=by.looks)
 
 
 def rounded(value: float) -> float | None:

@@ -24,7 +24,7 @@ _LOG_READ = {"read_share": 0.20, "least_bytes": 2**18}
 _WRITES = {"writes_share": 0.01}
 _REDO = {**_LEVELLED, **_WRITES}
 # Over a window, and in its busiest second, where the bursts count in which the kernel deals out a
-# limit. Measured with the limits in force: 5 % over in windows of 1 s, 8 % in one second.
+# limit. Measured with the limits effective: 5 % over in windows of 1 s, 8 % in one second.
 _CAP = {"window": 0.10, "second": 0.20}
 # It shares the host's CPUs with the server, so its share is also what it takes away.
 _GENERATOR = {"warn": 0.35, "invalid": 0.50}
@@ -160,7 +160,7 @@ _CAPS = {
 
 
 def _cap_in_force(evidence: Evidence) -> Finding:
-    """Prevents a device whose limit was lifted meanwhile from passing for the one it stands for."""
+    """Prevents a device whose limit was lifted from passing for the one it stands for."""
     profile = evidence.devices.get(evidence.conditions["device"]["name"])
     if profile is None:
         return "ok", "a device without a limit of ours"

@@ -1,4 +1,4 @@
-"""What is installed beside innolab only if it is asked for, such as what runs servers."""
+"""What is installed next to innolab only if it is asked for, such as what runs servers."""
 
 from importlib.util import find_spec
 

@@ -214,7 +214,7 @@ def _pattern(english: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _known(name: str, english: str) -> str | None:
-    """Return the translation of a text, or of the template that made it; None where there is none.
+    """Return the translation of a text, or of the template that made it; None if there is none.
 
     The values of a template are sentences or words themselves.
     """

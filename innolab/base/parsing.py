@@ -110,7 +110,7 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     Raises
     ------
     ValueError
-        Where it is missing, not a regular file (a pipe would wait for ever), too large, or not
+        Where it is missing, not a regular file (a pipe would wait indefinitely), too large, or not
         UTF-8.
     """
     try:

@@ -1,6 +1,6 @@
-"""Where the project's own files and its reports lie: in a clone, or where a wheel was installed.
+"""Where the project's own files and its reports are: in a clone, or where a wheel was installed.
 
-In a clone they lie beside the package. A wheel has them inside it, where its build hook
+In a clone they are next to the package. A wheel has them inside it, where its build hook
 (`setup.py`) copies them, and has neither reports nor the project's history.
 """
 
@@ -21,7 +21,7 @@ def is_installed() -> bool:
 
 
 def own(*parts: str) -> Path:
-    """Return where one of the project's own files lies: data, notebooks, playbooks, the lock.
+    """Return where one of the project's own files is: data, notebooks, playbooks, the lock.
 
     >>> own("data", "devices.csv").is_file()
     True
@@ -30,7 +30,7 @@ def own(*parts: str) -> Path:
 
 
 def reports() -> Path:
-    """Return the folder of all reports: that of the clone, or ./reports where there is none.
+    """Return the folder of all reports: that of the clone, or ./reports if there is none.
 
     `INNOLAB_REPORTS` moves it.
     """

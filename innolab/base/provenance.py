@@ -19,7 +19,7 @@ def own_facts() -> dict[str, Any]:
 def _built_from() -> dict[str, Any]:
     """Return the revision that a wheel was built from.
 
-    Git is not asked: an environment often lies in a clone of something else.
+    Git is not asked: an environment often is in a clone of something else.
     """
     return dict(json.loads(places.own(places.REVISION_FILE).read_text()))
 

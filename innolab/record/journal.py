@@ -1,4 +1,4 @@
-"""The journal of a trial that takes hours: how far it came, and where its data lies.
+"""The journal of a trial that takes hours: how far it came, and where its data is.
 
 A trial notes that it began, and each segment that it completed. After a crash the next session
 finds the journal and resumes at the last completed segment, or starts the trial again and can say
@@ -66,7 +66,7 @@ class Journal:
 
     @property
     def data(self) -> Path:
-        """Return where the trial's data directory lies, where it can be kept."""
+        """Return where the trial's data directory is, if it can be kept."""
         return self.place / "data"
 
     def why_again(self) -> str:
@@ -84,7 +84,7 @@ class Journal:
         return "an earlier session ended before its first segment did"
 
     def checkpoint(self) -> Checkpoint | None:
-        """Return the last completed segment's, where there is one and its data are still there."""
+        """Return the last completed segment's, if there is one and its data are still there."""
         body = self._read()
         if not body or not body["checkpoint"] or not self.data.is_dir():
             return None
@@ -147,7 +147,7 @@ class _Body(BaseModel):
 
 
 def _body(file: Path) -> dict[str, Any] | None:
-    """Return what a journal's file holds, or None where there is none.
+    """Return what a journal's file holds, or None if there is none.
 
     Raises
     ------

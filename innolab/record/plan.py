@@ -89,7 +89,7 @@ class Plan:
     def waves(self, blocks: int) -> Iterator[range]:
         """Yield the blocks that are measured at a time, up to a number of them.
 
-        Arms stop between these alone: what runs beside a block cannot follow from its results.
+        Arms stop between these alone: what runs next to a block cannot follow from its results.
 
         >>> plan = Plan("a", "0", {}, [], {}, blocks=Blocks(3, 8), wave=4)
         >>> list(plan.waves(8))

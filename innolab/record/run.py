@@ -46,7 +46,7 @@ class CheckResult(BaseModel):
     ----------
     check : its name
     result : an invalid run supports no verdict; a warning is shown
-    says : what was found, in words
+    says : what was found, as an English sentence
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -57,7 +57,7 @@ class CheckResult(BaseModel):
 
 
 class _Host(BaseModel):
-    """What every run says of its host, beside much else."""
+    """What every run says of its host, besides much else."""
 
     cores: int = Field(ge=1)
     kernel: Release | None = None
@@ -86,7 +86,7 @@ class Innolab(BaseModel):
 
 
 class _Device(BaseModel):
-    """What every run on a device says of it, beside much else."""
+    """What every run on a device says of it, besides much else."""
 
     name: Name
 
@@ -102,7 +102,7 @@ class _Conditions(BaseModel):
     build : the server's binaries
     device : what held its data, by name, with its calibration
     member : the host of a fleet that measured it, by a digest; without one there was no fleet
-    variables : the digest that names the server variables in force, a file in variables/
+    variables : the digest that names the effective server variables, a file in variables/
     """
 
     host: _Host
@@ -128,7 +128,7 @@ class Run(BaseModel):
     factors : the levels of the arm
     twin : whether it is the second measurement of its arm in its block, a control
     observations : rows of levels of within-factors and metrics
-    conditions : what was so beside the factors
+    conditions : what was so besides the factors
     checks : the results of the study's checks
     series : the time series of the trial, a Parquet file
     status : whether the trial came to its end
@@ -222,5 +222,5 @@ class Run(BaseModel):
 
 
 def arm_text(run: Run) -> str:
-    """Return the arm of a run in words, its server left out."""
+    """Return the arm of a run as text, its server left out."""
     return ", ".join(str(level) for name, level in run.factors.items() if name != "server")

@@ -175,7 +175,7 @@ class RunLog:
             os.fsync(file.fileno())
 
     def _last_digest(self) -> str:
-        """Return the digest of the last line; of nothing where there is none."""
+        """Return the digest of the last line; of nothing if there is none."""
         written = self.path.read_bytes() if self.path.exists() else b""
         return hashlib.sha256(written.rstrip(b"\n").rpartition(b"\n")[2]).hexdigest()
 

@@ -47,7 +47,7 @@ class RunSet:
             if len(found := {getattr(run, name) for run in runs}) > 1:
                 raise InnolabError(
                     f"These runs differ in {name} ({', '.join(sorted(map(str, found)))}) and "
-                    "cannot be compared. Keep each in a report of its own."
+                    "cannot be compared. Keep each in its own report."
                 )
         if len({run.key for run in runs}) < len(runs):
             raise InnolabError("A trial was recorded twice; these runs cannot be trusted.")

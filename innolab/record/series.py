@@ -1,4 +1,4 @@
-"""A time series of a running server, kept as Parquet beside the runs."""
+"""A time series of a running server, kept as Parquet next to the runs."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ class Sampler:
     Parameters
     ----------
     device : the numbers of the block device to count too, as in "254:0"
-    heed : is called with each sample, in the thread that took it
+    notice : is called with each sample, in the thread that took it
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Sampler:
         period_s: float = PERIOD_S,
         probe: Callable[[], dict[str, float]] | None = None,
         device: str | None = None,
-        heed: Callable[[dict[str, float]], None] | None = None,
+        notice: Callable[[dict[str, float]], None] | None = None,
     ) -> None:
         self._host = host
         self._device = device
-        self._heed = heed
+        self._notice = notice
         self._one_at_a_time = threading.Lock()
         self._pid = pid
         self._period_s = period_s
@@ -78,8 +78,8 @@ class Sampler:
                 row = self.take()
             except (OSError, InnolabError):
                 return  # The process has died; the trial itself will say so.
-            if self._heed:
-                self._heed(row)
+            if self._notice:
+                self._notice(row)
             if self._stop.wait(self._period_s):
                 return
 

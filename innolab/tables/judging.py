@@ -7,15 +7,15 @@ comes from: a table's arms share no blocks, so their spread is that of replicate
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from innolab.analysis import outcomes, stats
 from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion, Quantity, Where
 from innolab.analysis.outcomes import DECIDED, ClaimFinding
 from innolab.analysis.published import published_value
-from innolab.analysis.verdicts import Verdict, rounded
+from innolab.analysis.verdicts import Verdict, verdict_of
 from innolab.base.errors import InputError
-from innolab.base.language import Message, joined
+from innolab.base.language import Message
 from innolab.record.run import Level
 from innolab.tables import rankings
 from innolab.tables.rankings import Ranking, Spread
@@ -178,16 +178,6 @@ def _require_judgeable(claims: Sequence[Claim]) -> None:
 def _verdict(
     claim: Claim, table: PublishedTable, spreads: Mapping[str, Spread], name: str
 ) -> Verdict:
-    published = published_value({}, claim)
-    head: dict[str, Any] = {
-        "claim": claim.id,
-        "server": name,
-        "says": claim.says,
-        "stands": claim.stands,
-        "source": claim.source,
-        "published": None if published is None else rounded(published),
-        "level": stats.LEVEL,
-    }
     measure = claim.measure
     finding = None
     if claim.holds is not None and measure is not None:
@@ -196,31 +186,12 @@ def _verdict(
             finding = _finding(claim, claim.holds, sides, spreads[measure.metric])
     if finding is None:
         reason = claim.not_measured or claim.absent or "the table has no value of these arms"
-        return Verdict(
-            **head,
-            verdict="not-run",
-            estimate=None,
-            low=None,
-            high=None,
-            n=0,
-            reason=Message(reason),
-        )
+        return verdict_of(claim, name, Message(reason), {}, level=stats.LEVEL)
     assert measure is not None
     cares = [Message(claim.care)] if claim.care else []
     if spreads[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
         cares.append(Message(f"the spread is {spreads[measure.metric].says}"))
-    return Verdict(
-        **head,
-        verdict=finding.outcome,
-        estimate=rounded(finding.interval.estimate),
-        low=rounded(finding.interval.low),
-        high=rounded(finding.interval.high),
-        n=finding.interval.n,
-        reason=finding.reason,
-        caveat=joined(cares) if cares else None,
-        blocks_needed=finding.blocks_needed,
-        needs=finding.needs,
-    )
+    return verdict_of(claim, name, finding, {}, level=stats.LEVEL, cares=cares)
 
 
 def _values(table: PublishedTable, metric: str, side: Where) -> list[float]:

@@ -23,7 +23,7 @@ _CLOCKS_APART = datetime.timedelta(seconds=5)
 
 
 def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
-    """Return runs that end before they begin, overlap on a host, or do not lie in their session."""
+    """Return runs that end before they begin, overlap on a host, or are outside their session."""
     found = []
     # When each host was done, by its own clock, and all of them, by that of their session.
     last: dict[str, datetime.datetime] = {}
@@ -37,7 +37,7 @@ def times(sessions: Sessions, sealed_at: str | None) -> list[str]:
         for run in runs:
             began, ended = _moment(run.started_at), _moment(run.ended_at)
             before = last.get(run.member, start)
-            # A host may join a fleet at any time, so that nothing of its own came before.
+            # A host may join a fleet at any time, so that nothing came before on it.
             resumed = latest if run.member else before
             name = f"trial {run.trial}"
             if ended < began:
@@ -101,7 +101,7 @@ def members(runs: Sequence[Run]) -> list[str]:
 def predecessors(sessions: Sessions) -> list[str]:
     """Return runs that name another trial before them than ran before them in their session.
 
-    The host of a fleet begins each block anew.
+    The host of a fleet starts again with each block.
     """
     found = []
     for _, runs in sessions:
