@@ -118,7 +118,7 @@ def verify(server: Server, rows: int) -> dict[str, Any]:
     Raises
     ------
     InnolabError
-        Where a row is missing, doubled or of another shape.
+        If a row is missing, doubled or of another shape.
     """
     counted, low, high, right = server.query(
         "SELECT COUNT(*), MIN(id), MAX(id), SUM(CHAR_LENGTH(c) = 119 AND CHAR_LENGTH(pad) = 59 "

@@ -72,26 +72,24 @@ def run_timed(server: Server, sql: str, sampler: Sampler | None = None) -> Timed
     Raises
     ------
     ServerError
-        Where the statement fails or the server dies.
+        If the statement fails or the server dies.
     """
-    from mysql.connector import Error
-
     sampler = sampler or Sampler(server.host, server.pid)
-    try:
-        with server.connect() as connection, connection.cursor() as cursor:
-            pages, instances = _pages_read(cursor)
+    with server.cursor() as cursor:
+        pages, instances = _pages_read(cursor)
+        try:
             before = sampler.take()
             from_s = sampler.now_s()
             cursor.execute(sql)
             rows = list(cursor.fetchall())
             to_s = sampler.now_s()
             after = sampler.take()
-            pages_after, instances_after = _pages_read(cursor)
-    except (Error, OSError) as error:
-        raise server.failure(error) from None
+        except OSError as error:  # Its process is gone.
+            raise server.failure(error) from None
+        pages_after, instances_after = _pages_read(cursor)
     if len(instances) != len(instances_after):
         raise ServerError(
-            f"The server told of {len(instances)} buffer pool instances before a statement and of "
+            f"The server reported {len(instances)} buffer pool instances before a statement and of "
             f"{len(instances_after)} after it, so what it read is not known."
         )
     cost = Cost(
@@ -192,8 +190,8 @@ def _by_stage(record: Record) -> Iterator[Bound]:
         alone_s = stage_s - others["seconds"]
         cpu_s = float(last["mysqld_cpu_s"]) - others["cpu_s"]
         # Reads before and between passes are in the series too.
-        beside = _PAGES_APART * PAGE_BYTES + _PAGES_APART_RATIO * float(last["mysqld_read_bytes"])
-        read_bytes = float(last["mysqld_read_bytes"]) - beside - others["read_bytes"]
+        margin = _PAGES_APART * PAGE_BYTES + _PAGES_APART_RATIO * float(last["mysqld_read_bytes"])
+        read_bytes = float(last["mysqld_read_bytes"]) - margin - others["read_bytes"]
         # Stages are rounded.
         yield Bound(within, "seconds", alone_s - around_s, alone_s + 1e-4)
         yield Bound(within, "kernel_cpu_s", -inf, row["cpu_s"] + _BITS)

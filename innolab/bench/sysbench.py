@@ -125,7 +125,7 @@ def parse(text: str) -> SysbenchResult:
     Raises
     ------
     InnolabError
-        Where the text lacks any of them, as of a run that died; quotes its FATAL lines.
+        If any of them is missing, as of a run that died; quotes its FATAL lines.
     """
     totals = {name: re.search(pattern, text, re.MULTILINE) for name, pattern in _TOTALS.items()}
     seconds = re.search(_SECONDS, text, re.MULTILINE)
@@ -148,7 +148,7 @@ def rates(text: str) -> dict[str, float]:
     Raises
     ------
     InnolabError
-        Where the run did not end; quotes its FATAL lines.
+        If the run did not end; quotes its FATAL lines.
 
     >>> ended = "    transactions:  300 (x)\\n    queries:  6000 (x)\\n    total time:   60.0s\\n"
     >>> rates(ended)
@@ -270,7 +270,7 @@ def run(server: Server, workload: Workload, duration_s: int) -> LoadResult:
     Raises
     ------
     InnolabError
-        Where sysbench or the server dies, or refuses a connection; quotes the one that did.
+        If sysbench or the server dies, or refuses a connection; quotes the one that did.
     """
     words = argv(workload, server, *timed(duration_s))
     return load(server, words, duration_s, INNOLAB_OLTP=SCRIPTS[workload.load])
@@ -320,7 +320,7 @@ def ended(
     Raises
     ------
     InnolabError
-        Where sysbench or the server dies, refuses, or hangs; quotes the one that did.
+        If sysbench or the server dies, refuses, or hangs; quotes the one that did.
     """
     try:
         host = host or server.host

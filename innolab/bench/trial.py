@@ -29,7 +29,7 @@ from innolab.storage.sites import Site
 _HOSTNAME = "/proc/sys/kernel/hostname"
 # Over ssh a sample costs an emulated host a tenth of a second of its processors.
 LOADED_PERIOD_S, REMOTE_PERIOD_S = 0.25, 0.7
-# What a server takes beside its pool: measured up to 420 MB for MySQL 9.7 as set up here.
+# What a server takes besides its pool: measured up to 420 MB for MySQL 9.7 as set up here.
 OVERHEAD_BYTES = 512 * 1024**2
 # The name of the one copy that a trial writes to.
 _COPY = "written"
@@ -50,7 +50,7 @@ class Bench:
     journal : how far a trial of hours came in an earlier session
     say, mark : take a line about what is being done now; a log has only the marks
     place : folder of this trial's server
-    here : folder of this machine for what a trial keeps beside its servers, not made yet
+    here : folder of this machine for what a trial keeps besides its servers, not made yet
     nodes : the hosts that the servers of a topology are spread over, the site's first; where there
         are none, all are on this machine
     base : the host's my.cnf
@@ -82,7 +82,7 @@ class Bench:
     sampler: series.Sampler | None = None
 
     def own_place(self) -> Path:
-        """Return a folder of this machine for what runs beside servers; makes it."""
+        """Return a folder of this machine for what runs next to servers; makes it."""
         self.here.mkdir(parents=True, exist_ok=True)
         return self.here
 
@@ -94,6 +94,11 @@ class Bench:
         """Record one of several conditions of a kind, as that of a window."""
         self.conditions.setdefault(name, []).append(row)
 
+    def _note_what_runs(self) -> None:
+        self.note("device", self.site.facts())
+        self.note("build", self.own_build.facts())
+        self.note("dataset", self.dataset_facts)
+
     @contextlib.contextmanager
     def cold_server(self, settings: Settings, copy: Clone | None = None) -> Iterator[Server]:
         """Run the block with a server that was started on data proven to be out of the page cache.
@@ -102,10 +107,10 @@ class Bench:
         back is not what is measured, and taken again at once when the server has ended: by then it
         costs nothing. The data is shared with other trials, or the trial's own copy, and proven
         unchanged afterwards.
-        Records the conditions of the block: settings asked for and in force, what else the host
-        did meanwhile, the series, the error log.
+        Records the conditions of the block: settings asked for and effective, what else the host
+        did in that time, the series, the error log.
         """
-        self.note("device", self.site.facts())
+        self._note_what_runs()
         with self.clock.stage("cloning"):
             clone = copy or self.clone(None, None)
         with self.clock.stage("eviction"):
@@ -146,11 +151,9 @@ class Bench:
 
     @contextlib.contextmanager
     def without_server(self) -> Iterator[None]:
-        """Run the block with the device alone; records what else the host did meanwhile."""
+        """Run the block with the device alone; records what else the host did in that time."""
         self.memory.release()
-        self.note("device", self.site.facts())
-        self.note("build", self.own_build.facts())
-        self.note("dataset", self.dataset_facts)
+        self._note_what_runs()
         self.note("requested", {})
         self.note("variables", store_variables(self.report, {}))
         host, site = self.site.host, self.site
@@ -200,9 +203,7 @@ class Bench:
         of all of them say.
         """
         self.memory.release()
-        self.note("device", self.site.facts())
-        self.note("build", self.own_build.facts())
-        self.note("dataset", self.dataset_facts)
+        self._note_what_runs()
         self.note("topology", shape.facts())
         self.note("tables_changed", None)
         on = dict(zip(shape.servers, itertools.cycle(self.nodes), strict=False))
@@ -254,7 +255,7 @@ class Bench:
         heed: Callable[[dict[str, float]], None] | None = None,
     ) -> Iterator[tuple[Server, Counters]]:
         self.memory.release()
-        self.note("device", self.site.facts())
+        self._note_what_runs()
         server = self._server(copy, settings)
         with (
             self._running(server, stops=False),
@@ -284,8 +285,6 @@ class Bench:
 
     @contextlib.contextmanager
     def _running(self, server: Server, *, stops: bool = True) -> Iterator[None]:
-        self.note("build", self.own_build.facts())
-        self.note("dataset", self.dataset_facts)
         try:
             with self.clock.stage("start/stop"):
                 server.start()
@@ -318,7 +317,7 @@ class Bench:
         period_s: float = series.PERIOD_S,
         heed: Callable[[dict[str, float]], None] | None = None,
     ) -> Iterator[None]:
-        """Sample the first of some servers, and know what the host did beside all of them."""
+        """Sample the first of some servers, and know what else the host did."""
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None

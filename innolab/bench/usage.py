@@ -12,7 +12,7 @@ from innolab.mysql.server import Server
 
 
 class Meter:
-    """What a host did since the meter was made, beside what is known of it."""
+    """What a host did since the meter was made, without what is known of it."""
 
     def __init__(self, host: Host, known_s: Callable[[], float]) -> None:
         self._host, self._known_s = host, known_s
@@ -39,7 +39,7 @@ class Meter:
 
 
 class WatchedHosts:
-    """What the hosts did that the servers of a trial lie on, and the machine that emulates one.
+    """What the hosts did that the servers of a trial are on, and the machine that emulates one.
 
     What disturbs one of them disturbs all that work together, and what disturbs the emulator
     disturbs the host that it emulates, which cannot see it: the worst is what counts.
@@ -85,7 +85,7 @@ class WatchedHosts:
 def device_traffic(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return what others than the server read and wrote on its device, and what all did together.
 
-    From the first sample to the last. Nothing where the kernel keeps no counters of the device.
+    From the first sample to the last. Nothing if the kernel keeps no counters of the device.
     """
     if not rows or "device_reads" not in rows[0]:
         return {}
@@ -122,7 +122,7 @@ COUNTERS = {
 def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return the rates over all samples, and `most`, those of the busiest second.
 
-    Nothing where the kernel keeps no counters of the device, or where the span is shorter than two
+    Nothing if the kernel keeps no counters of the device, or if the span is shorter than two
     seconds, in which the bursts of a limit weigh too much.
 
     Parameters

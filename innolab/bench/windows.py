@@ -69,7 +69,7 @@ def measure(
     Raises
     ------
     InnolabError
-        Where sysbench or the server dies, or the kernel does not take the limit.
+        If sysbench or the server dies, or the kernel does not take the limit.
     """
     workload = workload.next()
     if times.warm_up_s:
@@ -88,7 +88,7 @@ def measure(
                 break
             waited_s += window_s
     settled = steady_state.is_level(steps)
-    is_whole = window.has_enough and window_checks.redo_came_round(window.facts())
+    is_whole = window.has_enough and window_checks.redo_came_round(window.facts)
     reached = is_steady and settled and is_whole
     levels = dict(within or {})
     label = ", ".join(f"{level} {name}" for name, level in levels.items()) or workload.load
@@ -102,7 +102,7 @@ def measure(
             "waited_s": waited_s,
             "window_s": times.window_s,
             "steps": [{k: round(v, 4) for k, v in step.items()} for step in steps],
-            **window.facts(),
+            **window.facts,
         },
     )
     lines = {"window_s": window_s, **window.lines}
@@ -235,7 +235,7 @@ def learn(
     """Warm up until a transaction's page reads stop falling, which skewed access needs.
 
     A full pool holds whatever was read last; which pages are wanted often it must learn first, and
-    throughput may be even meanwhile. Records the pages read a transaction in each step.
+    throughput may be even before that. Records the pages read a transaction in each step.
     """
     steps: list[float] = []
     while (len(steps) < 2 or steps[-1] < _FALLS * steps[-2]) and len(steps) * step_s < cap_s:
@@ -248,32 +248,13 @@ def learn(
 
 
 class _Window(NamedTuple):
-    """A window's metrics, its drifts, sysbench's own lines, and the samples that it lies between.
-
-    The rate is that between two samples within it, when sysbench neither starts nor ends. `traffic`
-    is what the device and the redo log took meanwhile.
-    """
+    """A window's metrics, its drifts, sysbench's own lines, and what the record says of it."""
 
     metrics: dict[str, Any]
     drifts: list[steady_state.Drift]
     lines: dict[str, Any]
     has_enough: bool
-    from_s: float
-    to_s: float
-    rate_from_s: float
-    rate_to_s: float
-    traffic: dict[str, Any]
-
-    def facts(self) -> dict[str, Any]:
-        """Return what the record says of it: drifts, samples that metrics follow from, traffic."""
-        return {
-            "drifts": {drift.quantity: round(drift.share, 4) for drift in self.drifts},
-            "from_s": self.from_s,
-            "to_s": self.to_s,
-            "rate_from_s": self.rate_from_s,
-            "rate_to_s": self.rate_to_s,
-            **self.traffic,
-        }
+    facts: dict[str, Any]
 
 
 def _window(
@@ -314,16 +295,22 @@ def _window(
         **_shares(samples),
         "generator_share": lines["cpu_share"],
     }
+    drifts = steady_state.drifts(samples, capacity)
     return _Window(
         metrics,
-        steady_state.drifts(samples, capacity),
+        drifts,
         lines,
         done >= window_checks.TRANSACTIONS_A_THREAD * workload.threads,
-        before["t_s"],
-        after["t_s"],
-        samples[0]["t_s"],
-        samples[-1]["t_s"],
-        {**_traffic(before, after, redo_bytes), **device_rates(samples)},
+        {
+            "drifts": {drift.quantity: round(drift.share, 4) for drift in drifts},
+            "from_s": before["t_s"],
+            "to_s": after["t_s"],
+            # Between two samples within it, when sysbench neither starts nor ends.
+            "rate_from_s": samples[0]["t_s"],
+            "rate_to_s": samples[-1]["t_s"],
+            **_traffic(before, after, redo_bytes),
+            **device_rates(samples),
+        },
     )
 
 
@@ -369,12 +356,10 @@ def _shares(samples: list[dict[str, float]]) -> dict[str, float]:
         return {}
     first, last = samples[0], samples[-1]
     total_s = last["host_total_s"] - first["host_total_s"]
+    counters = {"busy_share": "host_busy_s", "iowait_share": "host_iowait_s"}
     return {
         name: round((last[counter] - first[counter]) / total_s, 4)
-        for name, counter in {
-            "busy_share": "host_busy_s",
-            "iowait_share": "host_iowait_s",
-        }.items()
+        for name, counter in counters.items()
     }
 
 

@@ -189,6 +189,15 @@ class Host(ABC):
         return sum(line[:3] == "cpu" and line[3] != " " for line in stat.splitlines())
 
 
+def stat_fields(stat: str) -> list[str]:
+    """Return the fields of /proc/PID/stat after the program's name, which may hold anything.
+
+    >>> stat_fields("7 (a ) b) S 1")
+    ['S', '1']
+    """
+    return stat.rpartition(")")[2].split()
+
+
 def completed(
     command: Command, stdin: Input, limit_s: float | None, **options: Any
 ) -> "subprocess.CompletedProcess[str]":

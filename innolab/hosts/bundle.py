@@ -60,7 +60,7 @@ class Bundle:
 
     Attributes
     ----------
-    digest : tells it from another
+    digest : identifies it
     root : where a host unpacks it
     """
 
@@ -76,11 +76,11 @@ class Bundle:
         return self.root / "bin" / "python"
 
     def _digest(self) -> str:
-        """Return the digest of all that tells one archive from another, without packing it."""
-        # What servers and tools are stands in small files beside them.
+        """Return the digest of all that an archive depends on, without packing it."""
+        # Small files next to servers and tools describe them.
         described = [file for file in self._cached() if file.suffix in (".json", ".cnf")]
         starters = (self._cache / "tools" / "bin").iterdir()
-        told = [
+        parts = [
             platform.python_version(),
             own_facts(),
             sorted(f"{name} {of.version}" for name, of in _distributions().items()),
@@ -89,7 +89,7 @@ class Bundle:
                 _sha256(file, file.relative_to(self._cache)) for file in [*described, *starters]
             ),
         ]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def pack(self, out: IO[bytes]) -> None:
         """Write it as a tar, with paths below its root.
@@ -97,7 +97,7 @@ class Bundle:
         Raises
         ------
         InnolabError
-            Where this machine's Python or a program cannot be asked for its libraries.
+            If this machine's Python or a program cannot be asked for its libraries.
         """
         with tarfile.open(fileobj=out, mode="w|") as tar:
             packages = Path("lib") / _standard_library().name / "site-packages"
@@ -178,12 +178,12 @@ def _distributions() -> dict[str, Distribution]:
         except PackageNotFoundError:
             raise InnolabError(
                 f"The package {name} is missing here, which measuring needs. Set this machine up "
-                f"anew: {places.set_up()}."
+                f"again: {places.set_up()}."
             ) from None
         if not found[name].files:
             raise InnolabError(
-                f"The package {name} does not say which files it has, so it cannot be brought to "
-                f"another host. Set this machine up anew: {places.set_up()}."
+                f"The package {name} does not say which files it has, so it cannot be copied to "
+                f"another host. Set this machine up again: {places.set_up()}."
             )
         for line in found[name].requires or ():
             needed = Requirement(line)
@@ -201,9 +201,9 @@ def _own_files() -> dict[Path, Path]:
     packed = places.PACKAGE / places.PACKED
     code = [file for file in _below(places.PACKAGE) if not file.is_relative_to(packed)]
     own = [places.own(name) for name in _OWN]
-    beside = [file for place in own for file in (_below(place) if place.is_dir() else [place])]
+    others = [file for place in own for file in (_below(place) if place.is_dir() else [place])]
     return {file: file.relative_to(places.PACKAGE) for file in code} | {
-        file: Path(places.PACKED) / file.relative_to(places.own()) for file in beside
+        file: Path(places.PACKED) / file.relative_to(places.own()) for file in others
     }
 
 
@@ -235,7 +235,7 @@ def _libraries(binaries: list[Path]) -> dict[str, Path]:
     }
     if not shutil.which("ldd") or not any(name.startswith("ld-linux") for name in kept):
         raise InnolabError(
-            "This machine's Python cannot be brought to another host: ldd does not name its "
+            "This machine's Python cannot be copied to another host: ldd does not name its "
             f"libraries. It said: {done.stderr.strip()[-200:] or 'nothing'}"
         )
     return kept

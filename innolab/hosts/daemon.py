@@ -4,7 +4,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
 from innolab.base.errors import InnolabError
 from innolab.hosts import machine
@@ -51,12 +50,7 @@ class Daemon:
     def __enter__(self) -> "Daemon":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     @property

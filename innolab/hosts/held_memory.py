@@ -18,7 +18,7 @@ from innolab.hosts.local import HERE
 CHUNK_BYTES = 32 * 1024**2
 # Of what is available: servers, loads and the page cache need the rest at once.
 _MOST_OF_AVAILABLE = 0.7
-# How much of what is released may lie unused, and how often that is looked at. A scan from the page
+# How much of what is released may be unused, and how often that is looked at. A scan from the page
 # cache into a pool takes 2 GB/s at most, so 40 MB in that time.
 _LEAD_BYTES, _PERIOD_S = 4 * CHUNK_BYTES, 0.02
 

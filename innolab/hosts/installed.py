@@ -1,4 +1,4 @@
-"""innolab on a host that has nothing of it: brought over ssh, and a worker of it run there."""
+"""innolab on a host without it: copied there over ssh, and a worker of it run there."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -21,14 +21,14 @@ _ROOM = 'd=$0; until [ -d "$d/" ]; do d=${d%/*}; done; df --output=avail -B1 "${
 # Of a bundle: its interpreter.
 _PROGRAMS = "bin"
 _PORTS = "from innolab.base.ports import free_ports; print(*free_ports(2))"
-_BRINGING = "Bringing innolab"
+_COPYING = "Copying innolab"
 # A slow host takes this long to import what holds the right to measure.
 _HELD_WITHIN_S = 60.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def require_able(host: Remote) -> None:
-    """Raise InputError where a host cannot run what is brought, or measures for somebody else."""
+    """Raise InputError if a host cannot run innolab, or measures for somebody else."""
     kind = host.must(["uname", "-sm"], what="Asking what it is").strip()
     if kind != "Linux x86_64":
         raise InputError(
@@ -67,11 +67,11 @@ def bring(host: Remote, bundle: Bundle, archive: Path) -> None:
     Raises
     ------
     InnolabError
-        Where the host does not take it.
+        If the host does not take it.
     """
     if not is_there(host, bundle):
         with archive.open("rb") as packed:
-            host.unpack(packed, bundle.root, _BRINGING)
+            host.unpack(packed, bundle.root, _COPYING)
     parts = (*PARTS, _PROGRAMS)
     links = [f"ln -sfn {bundle.root}/{part} {FOLDER}/{part}" for part in parts]
     others = f"find {FOLDER} -mindepth 1 -maxdepth 1 -name 'innolab-*'"
@@ -79,20 +79,20 @@ def bring(host: Remote, bundle: Bundle, archive: Path) -> None:
     user = machine.SERVER_USER
     make = f"useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
     script = " && ".join([*links, others, f"{{ id {user} >/dev/null 2>&1 || {make}; }}"])
-    host.must(["sh", "-c", script], what=_BRINGING)
+    host.must(["sh", "-c", script], what=_COPYING)
 
 
 class Equipped(Remote):
-    """A host over ssh that works with what was brought to it."""
+    """A host over ssh that works with the innolab that was copied to it."""
 
     folder = FOLDER
 
     def tool(self, name: str) -> str:
-        """Return the command of a program of the set-up here, which was brought."""
+        """Return the command of a program of the set-up here, which was copied too."""
         return str(FOLDER / "tools" / "bin" / name)
 
     def module(self, name: str) -> list[str]:
-        """Return the words of the interpreter that was brought."""
+        """Return the command of the interpreter that was copied, for a module."""
         return [str(FOLDER / _PROGRAMS / "python"), "-m", name]
 
 

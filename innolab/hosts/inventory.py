@@ -11,7 +11,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -20,7 +20,7 @@ from innolab.base.quoting import shown
 from innolab.hosts.connection import Address
 from innolab.hosts.playbooks import FOLDER, PlaybookError, ask
 
-# Set to 1 by who has a program as inventory and wants it run.
+# Set to 1 by a user who has a program as inventory and wants it run.
 PROGRAMS_ALLOWED = "INNOLAB_EXECUTABLE_INVENTORY"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _GROUPS = ("all", "ungrouped")
@@ -50,7 +50,7 @@ def _printable(text: str) -> str:
     return text
 
 
-def _words(text: Any) -> list[str]:
+def _split(text: Any) -> list[str]:
     if not isinstance(text, str):
         raise ValueError("should be text, as on a command line")
     return shlex.split(text)
@@ -69,40 +69,47 @@ class Disk(BaseModel):
     size_bytes: int = Field(gt=0)
 
 
-class Variables(BaseModel):
-    """What an inventory says of a host, each by the name that it has there."""
+class Named(BaseModel):
+    """A host as its inventory has it, each variable by the name that it has there.
 
+    Attributes
+    ----------
+    inventory : the inventory's path
+    disk_iops : what its owner says that one disk gives in a second, or None
+    emulator : the process here that emulates the host, if one does
+    accelerator : how it runs the host's processors; "tcg" is by software
+    """
+
+    inventory: Path = Path()
     inventory_hostname: Text
     is_database_host: bool
     ansible_host: Text = Field(min_length=1)
     ansible_port: int = Field(ge=1, le=65535)
     ansible_user: Text = Field(min_length=1)
     ansible_ssh_private_key_file: Text | None
-    ansible_ssh_common_args: Annotated[tuple[Text, ...], BeforeValidator(_words)]
+    ansible_ssh_common_args: Annotated[tuple[Text, ...], BeforeValidator(_split)]
     storage_disks: list[Disk]
-    storage_disk_iops: float | None = Field(gt=0, allow_inf_nan=False)
-    emulator_pid: int | None = Field(gt=0)
-    emulator_accelerator: Text | None
+    disk_iops: float | None = Field(alias="storage_disk_iops", gt=0, allow_inf_nan=False)
+    emulator: int | None = Field(alias="emulator_pid", gt=0)
+    accelerator: Text | None = Field(alias="emulator_accelerator")
 
+    @property
+    def address(self) -> Address:
+        """Return how ssh reaches it."""
+        key = self.ansible_ssh_private_key_file
+        return Address(
+            self.inventory_hostname,
+            self.ansible_host,
+            self.ansible_port,
+            self.ansible_user,
+            str(Path(key).expanduser().absolute()) if key else None,
+            self.ansible_ssh_common_args,
+        )
 
-class Named(NamedTuple):
-    """A host as its inventory has it.
-
-    Attributes
-    ----------
-    inventory : the inventory's path
-    disks : mappings of id, serial and size_bytes
-    disk_iops : what its owner says that one disk gives in a second, or None
-    emulator : the process here that emulates the host, where one does
-    accelerator : how it runs the host's processors; "tcg" is by software
-    """
-
-    address: Address
-    inventory: Path
-    disks: list[dict[str, Any]]
-    disk_iops: float | None
-    emulator: int | None
-    accelerator: str | None
+    @property
+    def disks(self) -> list[dict[str, Any]]:
+        """Return its disks as mappings of id, serial and size_bytes."""
+        return [disk.model_dump() for disk in self.storage_disks]
 
 
 def find(inventory: str, name: str) -> Named:
@@ -111,8 +118,8 @@ def find(inventory: str, name: str) -> Named:
     Raises
     ------
     InputError
-        Where there is no such inventory, it has no such host, it is a program, what it says of the
-        host cannot be used, or there is no key where it names one.
+        If there is no such inventory, it has no such host, it is a program, what it says of the
+        host cannot be used, or the key that it names is not there.
     """
     if not _NAME.fullmatch(name) or name in _GROUPS:
         raise InputError(
@@ -126,7 +133,7 @@ def find(inventory: str, name: str) -> Named:
             f"The inventory {shown(inventory)} names no single host: '{name}' is {len(each)} "
             "hosts there, and one is needed. Nothing was changed."
         )
-    return _found(each[0], inventory, name, path)
+    return _checked(each[0], inventory, name, path)
 
 
 def find_each(inventory: str, group: str = GROUP) -> list[Named]:
@@ -143,8 +150,8 @@ def find_each(inventory: str, group: str = GROUP) -> list[Named]:
             "the first a letter or a digit. Nothing was changed."
         )
     path, each = _asked(inventory, group)
-    by_name = {str(given["inventory_hostname"]): given for given in each}
-    return [_found(by_name[name], inventory, name, path) for name in sorted(by_name)]
+    by_name = {str(variables["inventory_hostname"]): variables for variables in each}
+    return [_checked(by_name[name], inventory, name, path) for name in sorted(by_name)]
 
 
 def _asked(inventory: str, name: str) -> tuple[Path, list[Any]]:
@@ -153,27 +160,37 @@ def _asked(inventory: str, name: str) -> tuple[Path, list[Any]]:
     try:
         return path, ask(path, name, " ".join(_ASKED.split()))
     except PlaybookError as failure:
-        said = " ".join(str(failure).split())[:_MOST_QUOTED]
+        reason = " ".join(str(failure).split())[:_MOST_QUOTED]
         raise InputError(
             f"The inventory {shown(inventory)} says nothing of the host '{name}', nor of a group "
-            f"of that name: {said}. Nothing was changed."
+            f"of that name: {reason}. Nothing was changed."
         ) from None
 
 
-def _found(given: Any, inventory: str, name: str, path: Path) -> Named:
-    found = _variables(given, inventory, name)
-    _require_reachable(found, inventory, name)
-    return _named(found, path)
+def _checked(variables: Any, inventory: str, name: str, path: Path) -> Named:
+    """Return a host of an inventory if its variables can be used and it is one for databases."""
+    try:
+        host = Named.model_validate(variables).model_copy(update={"inventory": path})
+    except ValidationError as error:
+        wrong = "; ".join(_fault(item) for item in error.errors()[:_MOST_FAULTS])
+    except UnicodeError:
+        wrong = "a name in it is no valid text"
+    else:
+        _require_reachable(host, inventory, name)
+        return host
+    raise InputError(
+        f"The inventory {shown(inventory)} says of '{name}' what cannot be used: {wrong}. How each "
+        "variable is written: playbooks/inventories/example-r900/hosts.yml. Nothing was changed."
+    )
 
 
-def _require_reachable(found: Variables, inventory: str, name: str) -> None:
-    """Raise InputError where an inventory's host is none for databases, or its key is not there."""
-    if found.inventory_hostname != name or not found.is_database_host:
+def _require_reachable(host: Named, inventory: str, name: str) -> None:
+    if host.inventory_hostname != name or not host.is_database_host:
         raise InputError(
             f"The host '{name}' is not in the group database_hosts of the inventory "
             f"{shown(inventory)}. Nothing was changed."
         )
-    key = found.ansible_ssh_private_key_file
+    key = host.ansible_ssh_private_key_file
     if key and not _is_there(key):
         raise InputError(
             f"There is no ssh key {key[:_MOST_QUOTED]}, which the inventory {shown(inventory)} "
@@ -188,34 +205,8 @@ def _is_there(key: str) -> bool:
         return False
 
 
-def _named(found: Variables, path: Path) -> Named:
-    key = found.ansible_ssh_private_key_file
-    address = Address(
-        found.inventory_hostname,
-        found.ansible_host,
-        found.ansible_port,
-        found.ansible_user,
-        str(Path(key).expanduser().absolute()) if key else None,
-        found.ansible_ssh_common_args,
-    )
-    return Named(
-        address,
-        path,
-        [disk.model_dump() for disk in found.storage_disks],
-        found.storage_disk_iops,
-        found.emulator_pid,
-        found.emulator_accelerator,
-    )
-
-
 def _path(inventory: str) -> Path:
-    """Return where an inventory lies, once nothing in it is a program or would block.
-
-    Raises
-    ------
-    InputError
-        Where there is none, or Ansible would not only read it.
-    """
+    """Return the path of an inventory, once nothing in it is a program or would block."""
     # Absolute, as Ansible runs in another folder.
     path = Path(inventory).absolute() if "/" in inventory else FOLDER / "inventories" / inventory
     # A comma makes it a list of hosts for Ansible.
@@ -251,7 +242,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _why_not(file: Path) -> str | None:
-    """Return why Ansible should not be given a file, and what to do about it; None where it may."""
+    """Return why Ansible should not read a file, and what to do about it; None if it may."""
     try:
         mode = file.stat().st_mode
     except OSError as error:
@@ -261,30 +252,10 @@ def _why_not(file: Path) -> str | None:
     if os.access(file, os.X_OK) and os.environ.get(PROGRAMS_ALLOWED) != "1":
         return (
             "it is executable, so Ansible would execute it. Take that from it (chmod -x), name a "
-            f"YAML inventory, or set {PROGRAMS_ALLOWED}=1 where it is a program that you trust. "
+            f"YAML inventory, or set {PROGRAMS_ALLOWED}=1 if it is a program that you trust. "
             "Nothing was changed or executed."
         )
     return None
-
-
-def _variables(given: Any, inventory: str, name: str) -> Variables:
-    """Return what an inventory says of a host, with every type and bound checked.
-
-    Raises
-    ------
-    InputError
-        Names what is wrong and what was expected.
-    """
-    try:
-        return Variables.model_validate(given)
-    except ValidationError as error:
-        wrong = "; ".join(_fault(item) for item in error.errors()[:_MOST_FAULTS])
-    except UnicodeError:
-        wrong = "a name in it is no valid text"
-    raise InputError(
-        f"The inventory {shown(inventory)} says of '{name}' what cannot be used: {wrong}. How each "
-        "variable is written: playbooks/inventories/example-r900/hosts.yml. Nothing was changed."
-    )
 
 
 def _fault(item: Any) -> str:
@@ -301,7 +272,7 @@ def named_hosts(asked: str) -> list[Named]:
     Raises
     ------
     InputError
-        Where there is no such inventory, group or host, or one cannot be used.
+        If there is no such inventory, group or host, or one cannot be used.
     """
     inventory, _, group = asked.partition(":")
     return find_each(inventory, group or GROUP)

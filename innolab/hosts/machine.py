@@ -1,4 +1,4 @@
-"""This machine: where things lie, who runs servers, and the right to measure on it."""
+"""This machine: where things are, who runs servers, and the right to measure on it."""
 
 import contextlib
 import os
@@ -23,8 +23,8 @@ TIED = ("setpriv", "--pdeathsig", "KILL")
 SOCKETS = "/proc/net/unix"
 # What `python -m innolab.hosts.machine` prints once it holds the right to measure.
 HELD = "held"
-# Abstract sockets, which are listed there behind an @: whoever measures holds the first one,
-# whoever removes what a session left the second.
+# Abstract sockets, which are listed there behind an @: who measures holds the first one,
+# who removes what a session left the second.
 _LOCK, _CLEARING_LOCK = "innolab-measures", "innolab-clears"
 # What was left is removed within seconds.
 _CLEARING_S = 120.0
@@ -33,7 +33,7 @@ _CLEARING_S = 120.0
 def cache_folder() -> Path:
     """Return the folder of builds, datasets and running servers (`INNOLAB_CACHE` moves it).
 
-    Root's lies in /var/cache: servers run as an unprivileged user, which cannot enter /root.
+    Root's is in /var/cache: servers run as an unprivileged user, which cannot enter /root.
     """
     if named := os.environ.get("INNOLAB_CACHE"):
         return Path(named).absolute()
@@ -44,12 +44,12 @@ def cache_folder() -> Path:
 
 
 def server_user() -> str | None:
-    """Return the unprivileged user of the servers, or None where we are unprivileged ourselves.
+    """Return the unprivileged user of the servers, or None if we are unprivileged ourselves.
 
     Raises
     ------
     InputError
-        Where root runs innolab and that user does not exist.
+        If root runs innolab and that user does not exist.
     """
     if os.geteuid() != 0:
         return None
@@ -86,7 +86,7 @@ def measuring_alone() -> Iterator[None]:
     Raises
     ------
     InputError
-        Where another process measures now. Two at once would measure each other.
+        If another process measures now. Two at once would measure each other.
     """
     if (lock := _taken(_LOCK)) is None:
         raise InputError(
@@ -107,12 +107,12 @@ def is_measured(sockets: str) -> bool:
 
 @contextlib.contextmanager
 def clearing_alone() -> Iterator[None]:
-    """Hold the right to remove what sessions left on this host; wait for whoever has it.
+    """Hold the right to remove what sessions left on this host; wait for who has it.
 
     Raises
     ------
     InnolabError
-        Where that takes longer than it ever should.
+        If that takes longer than it ever should.
     """
     deadline = time.monotonic() + _CLEARING_S
     while (lock := _taken(_CLEARING_LOCK)) is None:
@@ -127,7 +127,7 @@ def clearing_alone() -> Iterator[None]:
 
 
 def _taken(name: str) -> socket.socket | None:
-    """Return a lock, held until it is closed, or None where another process holds it."""
+    """Return a lock, held until it is closed, or None if another process holds it."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         lock.bind(f"\0{name}")

@@ -4,8 +4,8 @@ The switch and each node have a namespace of their own, held by a process that e
 Any address may be theirs, nothing of it is on a host's own network, and after `kill -9` the
 kernel takes it all away. Needs root, iproute2 and util-linux.
 
-Nodes may lie on several hosts. Each has a switch then, and what passes between these is carried in
-UDP (VXLAN, RFC 7348) over the way that ssh comes by. Nobody proves who he is there: it is for hosts
+Nodes may be on several hosts. Each has a switch then, and what passes between these is carried in
+UDP (VXLAN, RFC 7348) over the way that ssh comes by. Nobody is authenticated there: it is for hosts
 whose network can be trusted.
 """
 
@@ -46,12 +46,12 @@ _LINES = 'printf "%s\\n" "$@" | ip -batch -'
 
 @dataclass(frozen=True)
 class Link:
-    """What lies between a node and the switch, the same in both directions.
+    """What is between a node and the switch, the same in both directions.
 
     Attributes
     ----------
     delay_s : how long a packet takes one way
-    bits_per_s : how many bits pass a second; None where nothing limits them
+    bits_per_s : how many bits pass a second; None if nothing limits them
     """
 
     delay_s: float = 0.0
@@ -59,7 +59,7 @@ class Link:
 
 
 def why_impossible() -> str | None:
-    """Return why this user cannot have networks of namespaces here, or None where it can."""
+    """Return why this user cannot have networks of namespaces here, or None if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
@@ -71,7 +71,7 @@ def why_impossible() -> str | None:
 
 
 def require_able(host: Host) -> None:
-    """Raise InputError where a host lacks a program by which nodes are made there."""
+    """Raise InputError if a host has no program by which nodes are made there."""
     words = ["sh", "-c", _ALL_THERE, "sh", *_PROGRAMS, "bridge"]
     if missing := host.must(words, what="Asking for programs").split():
         raise InputError(
@@ -120,7 +120,7 @@ class Node(Host):
     ----------
     pid : a process of the host in that network, which lasts as long as it is asked
     port : the switch's end of its link
-    host : where it lies
+    host : where it is
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Node(Host):
 
     @property
     def host(self) -> Host:
-        """Return the host that it lies on."""
+        """Return the host that it is on."""
         return self._host
 
     @property
@@ -180,11 +180,11 @@ class Node(Host):
         return self.run(asks).status == 0
 
     def take(self, address: str) -> None:
-        """Make an address this node's, and tell all others."""
+        """Make an address this node's, and announce it."""
         self.must(["ip", "address", "add", f"{address}/24", "dev", PORT], what="Taking an address")
         # Or they send to the node that had it, for as long as they remember that.
-        tell = [self.tool("arping"), "-U", "-c", "2", "-w", "1", "-I", PORT, address]
-        self.must(tell, what="Announcing an address")
+        announce = [self.tool("arping"), "-U", "-c", "2", "-w", "1", "-I", PORT, address]
+        self.must(announce, what="Announcing an address")
 
     def give_up(self, address: str) -> None:
         """Give an address away."""
@@ -235,7 +235,7 @@ class Network:
     Parameters
     ----------
     names : of the nodes, in the order of their addresses
-    hosts : where nodes lie that are not on this machine, by name
+    hosts : where nodes are that are not on this machine, by name
 
     Raises
     ------
@@ -288,7 +288,7 @@ class Network:
         """Connect the switches of all hosts, each to each."""
         at = _addresses(self._switches)
         for host, switch in self._switches.items():
-            # Made in the host's own network, where it sends, and lies in the switch's.
+            # Made in the host's own network, where it sends, and is in the switch's.
             words = ["ip", "link", "add", _CARRIER, "netns", str(switch), "type", "vxlan", "id"]
             words += [_CARRIER_ID, "dstport", _CARRIER_PORT, "local", at[host]]
             host.must(words, what="Connecting hosts")
@@ -319,7 +319,7 @@ class Network:
         self._switches.clear()
 
     def cut(self, name: str) -> None:
-        """Take a node's link down: packets are lost, and neither side is told."""
+        """Take a node's link down: packets are lost, and neither side learns of it."""
         # At the switch: the node's own interface stays up, as when a cable is pulled elsewhere.
         self._connect(name, connected=False)
 
@@ -334,7 +334,7 @@ class Network:
         [found] = at_switch.asked("ip", "-json", "link", "show", "dev", port)
         if ("master" in found) is not connected:
             raise InnolabError(
-                f"The kernel did not {'mend' if connected else 'cut'} {name}'s link."
+                f"The kernel did not {'connect' if connected else 'cut'} {name}'s link."
             )
 
     def shape(self, name: str, link: Link) -> None:
@@ -343,7 +343,7 @@ class Network:
         Raises
         ------
         InnolabError
-            Where the kernel cannot, or did not: not every one has netem, which a delay needs.
+            If the kernel cannot, or did not: not every one has netem, which a delay needs.
         """
         node = self.nodes[name]
         for host, device in [(node, PORT), (self._at_switch(node.host), node.port)]:

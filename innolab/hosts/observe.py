@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from innolab.hosts.base import TICKS_PER_S, Command, Host
+from innolab.hosts.base import TICKS_PER_S, Command, Host, stat_fields
 
 # The parent of all kernel threads has process id 2 on every Linux.
 _KTHREADD = "2"
@@ -48,17 +48,23 @@ def usage(host: Host) -> Usage:
 
 def _usage(stat: str, vmstat: str) -> Usage:
     user, nice, system, idle, iowait, irq, softirq, steal = (
-        int(x) / TICKS_PER_S for x in stat.split("\n", 1)[0].split()[1:9]
+        int(ticks) / TICKS_PER_S for ticks in stat.split("\n", 1)[0].split()[1:9]
     )
-    counts = dict(line.split() for line in vmstat.splitlines())
+    counts = _values(vmstat)
     busy_s = user + nice + system + irq + softirq
     return Usage(
         total_s=busy_s + idle + iowait + steal,
         busy_s=busy_s,
         steal_s=steal,
         iowait_s=iowait,
-        swapped_pages=int(counts["pswpin"]) + int(counts["pswpout"]),
+        swapped_pages=counts["pswpin"] + counts["pswpout"],
     )
+
+
+def _values(text: str) -> dict[str, int]:
+    """Return the numbers of lines such as `MemFree:  12 kB` or `pswpin 3`, by name."""
+    lines = (line.split() for line in text.splitlines())
+    return {name.rstrip(":"): int(value) for name, value, *_ in lines}
 
 
 def process_usage(host: Host, pid: int) -> ProcessUsage:
@@ -70,14 +76,9 @@ def process_usage(host: Host, pid: int) -> ProcessUsage:
 
 
 def _process_usage(stat: str, io: str) -> ProcessUsage:
-    fields = stat.rsplit(")", 1)[1].split()
-    counts = dict(line.split(": ") for line in io.splitlines())
-    return ProcessUsage(
-        cpu_s=(int(fields[11]) + int(fields[12])) / TICKS_PER_S,
-        kernel_cpu_s=int(fields[12]) / TICKS_PER_S,
-        read_bytes=int(counts["read_bytes"]),
-        written_bytes=int(counts["write_bytes"]),
-    )
+    user, kernel = (int(ticks) / TICKS_PER_S for ticks in stat_fields(stat)[11:13])
+    counts = _values(io)
+    return ProcessUsage(user + kernel, kernel, counts["read_bytes"], counts["write_bytes"])
 
 
 def together(
@@ -111,21 +112,20 @@ def kernel_threads_cpu_s(host: Host) -> dict[tuple[int, int], float]:
     Emulated disks and md arrays work in them: without this their work would pass for foreign load.
     Threads come and go, so only those seen at the end may be compared with the beginning.
     """
-    found = {}
-    # Some end while they are read, which is no failure.
+    threads = {}
+    # Some end while they are read, which is not a failure.
     for line in host.run(["sh", "-c", "cat /proc/[0-9]*/stat"]).stdout.splitlines():
-        head, _, tail = line.rpartition(")")
-        fields = tail.split()
+        fields = stat_fields(line)
         if len(fields) > 19 and fields[1] == _KTHREADD:
             ticks = int(fields[11]) + int(fields[12])
-            found[int(head.split()[0]), int(fields[19])] = ticks / TICKS_PER_S
-    return found
+            threads[int(line.split()[0]), int(fields[19])] = ticks / TICKS_PER_S
+    return threads
 
 
 def peak_memory_bytes(host: Host, pids: Sequence[int]) -> int:
     """Return the most memory that each of some processes had resident, together.
 
-    One that has ended meanwhile counts nothing.
+    One that has ended counts nothing.
     """
     texts = host.peek(*(f"/proc/{pid}/status" for pid in pids))
     peaks = (_field(text, "VmHWM", ":") for text in texts)
@@ -133,24 +133,20 @@ def peak_memory_bytes(host: Host, pids: Sequence[int]) -> int:
 
 
 def held_bytes(host: Host, folders: Sequence[Path]) -> int:
-    """Return what the files below some folders take of their disks; none where they are gone."""
+    """Return what the files below some folders take of their disks; 0 if they are gone."""
     if not folders:
         return 0
-    asked: Command = ["du", "--summarize", "--one-file-system", "--block-size=1", "--total"]
-    said = host.run([*asked, "--", *folders]).stdout.splitlines()
-    return int(said[-1].split()[0]) if said else 0
+    du: Command = ["du", "--summarize", "--one-file-system", "--block-size=1", "--total", "--"]
+    lines = host.run([*du, *folders]).stdout.splitlines()
+    return int(lines[-1].split()[0]) if lines else 0
 
 
 def memory_bytes(host: Host) -> dict[str, int]:
     """Return the lines of /proc/meminfo that matter here, in bytes."""
-    lines = dict(line.split(":") for line in host.read("/proc/meminfo")[0].splitlines())
-    names = {
-        "total": "MemTotal",
-        "free": "MemFree",
-        "available": "MemAvailable",
-        "swap": "SwapTotal",
-    }
-    return {ours: int(lines[theirs].split()[0]) * 1024 for ours, theirs in names.items()}
+    kib = _values(host.read("/proc/meminfo")[0])
+    names = {"total": "MemTotal", "free": "MemFree", "available": "MemAvailable",
+             "swap": "SwapTotal"}  # fmt: skip
+    return {ours: kib[theirs] * 1024 for ours, theirs in names.items()}
 
 
 def facts(host: Host, folder: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def resident_pages(files: Iterable[Path]) -> int:
     Raises
     ------
     OSError
-        Where the kernel refuses to say.
+        If the kernel refuses to say.
 
     References
     ----------

@@ -24,7 +24,7 @@ def play(name: str, wanted: Mapping[str, Any], *options: str | Path) -> list[dic
     Raises
     ------
     PlaybookError
-        Where a task fails or a host cannot be reached.
+        If a task fails or a host cannot be reached.
     """
     variables = ["--extra-vars", json.dumps(wanted)]
     return _results("ansible-playbook", str(FOLDER / name), *variables, *map(str, options))
@@ -36,7 +36,7 @@ def show(name: str) -> None:
     Raises
     ------
     PlaybookError
-        Where a task fails; Ansible has said why.
+        If a task fails; Ansible has said why.
     """
     words = _words("ansible-playbook", str(FOLDER / name))
     if subprocess.run(words, env=_environment(), cwd=FOLDER).returncode:
@@ -49,7 +49,7 @@ def ask(inventory: Path, pattern: str, expression: str) -> list[Any]:
     Raises
     ------
     PlaybookError
-        Where the inventory cannot be read, a variable is not there, or no host matches.
+        If the inventory cannot be read, a variable is not there, or no host matches.
     """
     message = ["-m", "ansible.builtin.debug", "-a", f"msg={{{{ {expression} }}}}"]
     results = _results("ansible", pattern, "-i", str(inventory), *message)

@@ -108,7 +108,7 @@ def disk_reads_per_s(file: Path) -> float:
     Raises
     ------
     OSError
-        Where the file cannot be made, or its file system knows no O_DIRECT.
+        If the file cannot be made, or its file system knows no O_DIRECT.
     """
     if not file.exists() or file.stat().st_size != _DISK_BYTES:
         _fill(file)

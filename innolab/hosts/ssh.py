@@ -24,6 +24,7 @@ from innolab.hosts.base import (
     Input,
     Process,
     completed,
+    stat_fields,
 )  # fmt: skip
 from innolab.hosts.connection import Address, Connection, shell_line
 
@@ -46,7 +47,7 @@ class Remote(Host):
     ----------
     emulator : the process here that emulates the host's processors, if one does
     connection : what carries all that is run there
-    boot_id : what tells this life of the host from the next
+    boot_id : what identifies this life of the host
 
     Raises
     ------
@@ -270,8 +271,7 @@ class Remote(Host):
         with self._lock:
             self._open_shell()
         ours = self.read(f"/proc/{self._session}/stat", f"/proc/{self._shell_pid}/stat")
-        fields = [stat.rsplit(")", 1)[1].split() for stat in ours]
-        return sum(int(ticks) for stat in fields for ticks in stat[11:15]) / TICKS_PER_S
+        return sum(int(ticks) for stat in ours for ticks in stat_fields(stat)[11:15]) / TICKS_PER_S
 
 
 class _Started:

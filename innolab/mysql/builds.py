@@ -72,7 +72,7 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
     Raises
     ------
     InputError
-        Where there is no such build, or what lies at the path is no MySQL server.
+        If there is no such build, or what is at the path is no MySQL server.
     """
     if "/" in wanted:
         return _from_path(Path(wanted))
@@ -125,7 +125,7 @@ def moved(build: Build, cache: Path, folder: Path) -> Build:
     Raises
     ------
     InputError
-        Where it does not lie in the cache, from which hosts get theirs.
+        If it is not in the cache, from which hosts get theirs.
     """
     # A cache may be made of links to another's parts.
     ours = str((cache / "builds").resolve())
@@ -153,9 +153,9 @@ def require_same(build: Build, host: Host, folder: Path) -> None:
     Raises
     ------
     InputError
-        Where the build does not lie in the cache, from which hosts get theirs.
+        If the build is not in the cache, from which hosts get theirs.
     InnolabError
-        Where the server's digest is another there.
+        If the server's digest is another there.
     """
     there = moved(build, machine.cache_folder(), folder).mysqld[-1]
     found = host.must(["sha256sum", there], what=f"Reading {build.id}").split()[0]
@@ -172,7 +172,7 @@ def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:
     Raises
     ------
     InputError
-        Where it does not answer as a MySQL server does.
+        If it does not answer as a MySQL server does.
     """
     says = _ask(mysqld, env, "--no-defaults", "--version")
     if not (found := re.search(r"Ver (\d+\.\d+\.\d+[0-9A-Za-z.+~:_-]*)", says)):

@@ -50,7 +50,7 @@ class Counters:
         Raises
         ------
         ServerError
-            Where the server is gone, or does not count the age of its checkpoint.
+            If the server is gone, or does not count the age of its checkpoint.
         """
         from mysql.connector import Error
 

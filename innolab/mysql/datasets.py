@@ -92,7 +92,7 @@ def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> D
     Raises
     ------
     InnolabError
-        Where loading fails, or what was loaded is not what the recipe says.
+        If loading fails, or what was loaded is not what the recipe says.
     """
     folder = recipe.folder(cache, build)
     record = folder / _RECORD
@@ -101,7 +101,7 @@ def obtain(recipe: Recipe, build: Build, cache: Path, base: Path, say: Say) -> D
     if record.exists():
         return Dataset(folder, json.loads(record.read_text()))
     half = folder.with_name(folder.name + HALF)
-    # Not beside the data: with the dataset's name in it a socket's path would grow too long.
+    # Not next to the data: with the dataset's name in it a socket's path would grow too long.
     place = cache / WORK / "loading"
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
@@ -182,24 +182,14 @@ class Clone(Copy):
         self.require_unchanged()
 
     def warm_log(self) -> None:
-        """Read the redo log into the page cache, where that of a server lies that has run a while.
+        """Read the redo log into the page cache, where a server that has run a while has its own.
 
         Prevents that a server up to 5.6 reads each block of it before it writes there.
         """
-        # Up to 8.0.29 files, a folder since. A digest is all that has to be said of them.
+        # Up to 8.0.29 files, a folder since. A digest is all that they have to print.
         redo = ["(", "-name", "ib_logfile*", "-o", "-path", "*#innodb_redo/*", ")"]
-        read: Command = [
-            "find",
-            self.log or self.data,
-            *redo,
-            "-type",
-            "f",
-            "-exec",
-            "cksum",
-            "{}",
-            "+",
-        ]
-        self.host.must(read, what="Reading the redo log")
+        read: Command = ["find", self.log or self.data, *redo, "-type", "f", "-exec", "cksum"]
+        self.host.must([*read, "{}", "+"], what="Reading the redo log")
 
     def require_unchanged(self) -> None:
         """Raise InnolabError where a table's file differs in size or time from the dataset's.

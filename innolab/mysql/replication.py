@@ -34,38 +34,29 @@ class Dialect:
     ----------
     change : begins the statement that names a source
     source, replica : the roles in names of options and columns, as in `Seconds_Behind_Source`
-    update_log : the variable by which a replica logs what it applies
     wait : the function that waits for a set of ids
     extra : further options of `change`
-    semi_sync : the files of the plugins of semi-synchronous replication
     """
 
     change: str
     source: str
     replica: str
-    update_log: str
     wait: str
-    extra: tuple[str, ...]
-    semi_sync: tuple[str, str]
+    extra: tuple[str, ...] = ()
+
+    @property
+    def semi_sync(self) -> list[str]:
+        """Return the files of the plugins of semi-synchronous replication."""
+        return [f"semisync_{role.lower()}.so" for role in (self.source, self.replica)]
 
 
-_OLD = Dialect(
-    change="CHANGE MASTER TO",
-    source="MASTER",
-    replica="SLAVE",
-    update_log="log_slave_updates",
-    wait="WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
-    extra=(),
-    semi_sync=("semisync_master.so", "semisync_slave.so"),
-)
+_OLD = Dialect("CHANGE MASTER TO", "MASTER", "SLAVE", "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS")
 _NEW = Dialect(
-    change="CHANGE REPLICATION SOURCE TO",
-    source="SOURCE",
-    replica="REPLICA",
-    update_log="log_replica_updates",
-    wait="WAIT_FOR_EXECUTED_GTID_SET",
-    extra=("SOURCE_SSL = 0", "GET_SOURCE_PUBLIC_KEY = 1"),
-    semi_sync=("semisync_source.so", "semisync_replica.so"),
+    "CHANGE REPLICATION SOURCE TO",
+    "SOURCE",
+    "REPLICA",
+    "WAIT_FOR_EXECUTED_GTID_SET",
+    ("SOURCE_SSL = 0", "GET_SOURCE_PUBLIC_KEY = 1"),
 )
 _NEW_SINCE = (8, 0, 26)
 # Which know the old words for the roles no more.
@@ -74,7 +65,7 @@ _GTID_SINCE = (5, 6, 5)
 
 
 def why_impossible(build: Build) -> str | None:
-    """Return why servers of a build cannot follow one another, or None where they can."""
+    """Return why servers of a build cannot follow one another, or None if they can."""
     if _numbers(build) < _GTID_SINCE:
         return f"it is {build.version}, and there are global transaction ids since 5.6.5"
     return None
@@ -110,7 +101,7 @@ def settings(build: Build, number: int, *, with_semi_sync: bool) -> dict[str, An
         "port": PORT,
         "server_id": number,
         "log_bin": "binlog",
-        words.update_log: "ON",
+        f"log_{words.replica.lower()}_updates": "ON",
         "gtid_mode": "ON",
         "enforce_gtid_consistency": "ON",
         "relay_log": "relay",
@@ -158,7 +149,7 @@ def semi_sync(*, on: bool, timeout_ms: int = 10_000, wait_for: int = 1) -> dict[
 
 
 def semi_sync_clients(source: Server) -> int:
-    """Return how many replicas a source's commits wait for now; 0 where it has no semi-sync on."""
+    """Return how many replicas a source's commits wait for now; 0 if it has no semi-sync on."""
     role = dialect(source.build).source.lower()
     found = source.status()
     on = found.get(f"Rpl_semi_sync_{role}_status") == "ON"
@@ -167,10 +158,7 @@ def semi_sync_clients(source: Server) -> int:
 
 def appliers(number: int) -> dict[str, Any]:
     """Return the variables of the threads that apply what a replica has received."""
-    return {
-        "loose_slave_parallel_workers": number,
-        "loose_replica_parallel_workers": number,
-    }
+    return {f"loose_{role}_parallel_workers": number for role in ("slave", "replica")}
 
 
 def admit(server: Server, user: str = USER, rights: str = "REPLICATION SLAVE") -> None:
@@ -190,7 +178,7 @@ def follow(replica: Server, address: str) -> None:
     Raises
     ------
     ServerError
-        Where it refuses.
+        If it refuses.
     """
     words = dialect(replica.build)
     options = [
@@ -219,10 +207,10 @@ class Status:
     Attributes
     ----------
     receives, applies : whether its two threads work
-    behind_s : its own word for how far it is behind; None where it cannot say
+    behind_s : its own word for how far it is behind; None if it cannot say
     received, applied : sets of global transaction ids
     has_read_all : whether the applier waits for more than is in the relay log
-    error : what stopped it; empty where nothing did
+    error : what stopped it; empty if nothing did
     """
 
     receives: bool
@@ -240,11 +228,11 @@ def status(replica: Server) -> Status:
     Raises
     ------
     InnolabError
-        Where the server follows nobody.
+        If the server follows nobody.
     """
     words = dialect(replica.build)
     role, source = words.replica.capitalize(), words.source.capitalize()
-    with replica.connect() as connection, connection.cursor(dictionary=True) as cursor:
+    with replica.cursor(dictionary=True) as cursor:
         cursor.execute(f"SHOW {words.replica} STATUS")
         rows = cursor.fetchall()
     if not rows:
@@ -275,16 +263,16 @@ def count(ids: str) -> int:
     """
     total = 0
     for of_server in filter(None, ids.split(",")):
-        # Since 8.3 an id may have a tag, which is no span.
+        # Since 8.3 an id may have a tag, which is not a span.
         for span in (part for part in of_server.split(":")[1:] if part[0].isdigit()):
             first, _, last = span.partition("-")
             total += int(last or first) - int(first) + 1
     return total
 
 
-def missing(server: Server, ids: str, of: str) -> str:
-    """Return the ids of one set that another lacks, as a server computes it."""
-    [(rest,)] = server.query(f"SELECT GTID_SUBTRACT('{ids}', '{of}')")
+def missing(server: Server, ids: str, present: str) -> str:
+    """Return the ids of a set that are not in another, as a server computes it."""
+    [(rest,)] = server.query(f"SELECT GTID_SUBTRACT('{ids}', '{present}')")
     return _one_line(rest)
 
 
@@ -294,13 +282,13 @@ def wait_for(replica: Server, ids: str, limit_s: float) -> bool:
     Raises
     ------
     ServerError
-        Where its applier is not running, so that it would wait for ever.
+        If its applier is not running, so that it would wait indefinitely.
     """
     words = dialect(replica.build)
     [(answer,)] = replica.query(f"SELECT {words.wait}('{ids}', {max(1, round(limit_s))})")
     if answer is None:
         raise ServerError(f"{replica.build.id} applies nothing: {status(replica).error}")
-    # Old servers say how many they applied meanwhile, and -1 where time was up; new ones 0 and 1.
+    # Old servers say how many they applied, and -1 if time was up; new ones 0 and 1.
     return bool(int(answer) >= 0) if words is _OLD else int(answer) == 0
 
 
@@ -312,7 +300,7 @@ def promote(replica: Server, limit_s: float) -> None:
     Raises
     ------
     InnolabError
-        Where it does not come to the end of what it has received.
+        If it does not come to the end of what it has received.
     """
     words = dialect(replica.build)
     replica.query(f"STOP {words.replica} IO_THREAD")
@@ -351,27 +339,22 @@ def checksums(server: Server, schemas: Collection[str] = ()) -> Mapping[str, int
 
     Parameters
     ----------
-    schemas : the databases to look at; all that are not the server's own where there is none
+    schemas : the databases to look at; all that are not the server's own if empty
     """
     tables = server.query(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
         "('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
     )
-    names = [f"`{of}`.`{name}`" for of, name in tables if not schemas or of in schemas]
+    names = [f"`{schema}`.`{name}`" for schema, name in tables if not schemas or schema in schemas]
     rows = server.query(f"CHECKSUM TABLE {', '.join(names)}") if names else []
     return {str(name): int(value) for name, value in rows}
 
 
 def _together(server: Server, *statements: str) -> None:
     """Run statements on one connection, which some settings last for."""
-    from mysql.connector import Error
-
-    try:
-        with server.connect() as connection, connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-    except Error as error:
-        raise server.failure(error) from None
+    with server.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
 
 
 def _one_line(ids: Any) -> str:

@@ -1,9 +1,9 @@
 """One running mysqld: its settings, start, readiness, values, stop and death."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from innolab.base.errors import InnolabError, InputError
@@ -102,30 +102,19 @@ class Server:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.stop()
         else:
             self.kill()
 
     def start(self) -> None:
-        """Start mysqld and return once it answers a query.
-
-        Raises
-        ------
-        ServerError
-            As `wait_until_ready`.
-        """
+        """Start mysqld and return once it answers a query; errors as of `wait_until_ready`."""
         self.launch()
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Start mysqld and return at once, so that others can start meanwhile."""
+        """Start mysqld and return at once, so that others can start."""
         require_short_path(self.folder)
         self.host.fresh_folder(self.folder)
         self._write_settings()
@@ -196,41 +185,37 @@ class Server:
             **options,
         )
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement on a connection of its own.
+    @contextlib.contextmanager
+    def cursor(self, **options: Any) -> Iterator[Any]:
+        """Run the block with a cursor on a new connection.
 
         Raises
         ------
         ServerError
-            Where the server refuses it or dies; quotes the error log in the latter case.
+            If the server refuses a statement or dies; quotes the error log in the latter case.
         """
         from mysql.connector import Error
 
         try:
-            with self.connect() as connection, connection.cursor() as cursor:
-                cursor.execute(sql)
-                return list(cursor.fetchall()) if cursor.with_rows else []
+            with self.connect() as connection, connection.cursor(**options) as cursor:
+                yield cursor
         except Error as error:
             raise self.failure(error) from None
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement on a new connection; errors as of `cursor`."""
+        with self.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.with_rows else []
 
     def explain(self, sql: str) -> dict[str, Any]:
         """Return how the server means to reach the first table of a statement: type, key, extra.
 
-        The format is named because 9.x prints a tree where none is.
-
-        Raises
-        ------
-        ServerError
-            As `query`.
+        The format is named because 9.x prints a tree by default.
         """
-        from mysql.connector import Error
-
-        try:
-            with self.connect() as connection, connection.cursor(dictionary=True) as cursor:
-                cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
-                row = cursor.fetchall()[0]
-        except Error as error:
-            raise self.failure(error) from None
+        with self.cursor(dictionary=True) as cursor:
+            cursor.execute(f"EXPLAIN FORMAT=TRADITIONAL {sql}")
+            row = cursor.fetchall()[0]
         return {"type": row["type"], "key": row["key"], "extra": row["Extra"] or ""}
 
     def failure(self, error: Exception) -> InnolabError:
@@ -258,7 +243,7 @@ class Server:
         Raises
         ------
         ServerError
-            Where it ended with an error status, or had to be killed after STOP_LIMIT_S.
+            If it ended with an error status, or had to be killed after STOP_LIMIT_S.
         """
         if self._daemon is None:
             return
@@ -293,7 +278,7 @@ def initialize(build: Build, data: Path, base: Path, made_with: Settings | None 
     Raises
     ------
     ServerError
-        Where mysqld cannot; quotes its words.
+        If mysqld cannot; quotes its words.
     """
     data.mkdir(parents=True)
     script, options = None, ["--initialize-insecure"]

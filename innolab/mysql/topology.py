@@ -24,8 +24,8 @@ class Shape:
     servers : the names of nodes with a server, the first of which is the source
     follows : the name of the source of each that follows one; they need not be writable
     clients : the names of nodes without a server
-    writable : the names of servers that take writes, beside those that follow nobody
-    own : what single servers have in their settings beside what all have, by name
+    writable : the names of servers that take writes, besides those that follow nobody
+    own : what single servers have in their settings besides what all have, by name
     """
 
     servers: tuple[str, ...]

@@ -1,1 +1,1 @@
-"""Devices: profiles, emulated disks, arrays, and where a trial's data lies."""
+"""Devices: profiles, emulated disks, arrays, and where a trial's data is."""

@@ -33,7 +33,7 @@ class Arrays:
     host : the host, connected
     named : the host as its inventory has it
     known : the arrays by the name of their device
-    storage : what is asked of the role `storage` beside layout and disks
+    storage : what is asked of the role `storage` besides layout and disks
     """
 
     host: Remote
@@ -48,7 +48,7 @@ class Arrays:
         Raises
         ------
         InnolabError
-            Where the playbook fails, or a server's digest is another.
+            If the playbook fails, or a server's digest is another.
         """
         wanted = {"mysql_host_builds": [build.id for build in builds]}
         self._play(wanted, "software", "its servers and tools could not be installed")
@@ -61,7 +61,7 @@ class Arrays:
         Raises
         ------
         InnolabError
-            Where the playbook refuses or fails.
+            If the playbook refuses or fails.
         """
         self.host.require_here()
         before, self.present = self.present, None
@@ -104,7 +104,7 @@ def connect(
     Raises
     ------
     InputError
-        Where there is no such host, it does not answer, or it has too few disks.
+        If there is no such host, it does not answer, or it has too few disks.
     """
     named = find(inventory, name)
     wanted = max(array.disks for array in known.values())

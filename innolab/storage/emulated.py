@@ -36,7 +36,7 @@ _XFS_IOC_GOINGDOWN, _WITHOUT_LOG_FLUSH = 0x8004587D, 2
 
 
 def why_impossible() -> str | None:
-    """Return why this user cannot have emulated disks here, or None where it can."""
+    """Return why this user cannot have emulated disks here, or None if it can."""
     if os.geteuid() != 0:
         return "loop devices, mounts and the block-io controller need root"
     if not Path("/dev/loop-control").exists():
@@ -54,7 +54,7 @@ def why_impossible() -> str | None:
 
 
 def backing(size_bytes: int) -> str:
-    """Return what the disk's file should lie on: memory where there is room, else the cache's disk.
+    """Return where the disk's file should be: in memory if there is room, else the cache's disk.
 
     Memory is faster than any profile and has no neighbours.
     """
@@ -85,11 +85,11 @@ class EmulatedDisk:
 
     @property
     def path_s(self) -> float:
-        """Return how long the way to the program that serves it takes, 0 where there is none."""
+        """Return how long the way to the program that serves it takes, 0 if there is none."""
         return self.model.path_s if self.model else 0.0
 
     def image_bytes(self) -> int:
-        """Return what its image takes by now of the memory or disk that it lies on."""
+        """Return what its image takes by now of the memory or disk that it is on."""
         image = Path(f"/sys/dev/block/{self.device}/loop/backing_file")
         file = Path(image.read_text().strip()) if image.exists() else image
         if self.model is None and file.exists():
@@ -102,12 +102,12 @@ class EmulatedDisk:
         return self.model is None or self.model.is_served()
 
     def of_node(self, name: str) -> "EmulatedDisk":
-        """Return the same disk with a control group of its own, which is limited by itself.
+        """Return the same disk with another control group, which is limited separately.
 
         Raises
         ------
         InnolabError
-            Where it has service times: one set of arms cannot be several disks.
+            If it has service times: one set of arms cannot be several disks.
         """
         if self.model is not None:
             raise InnolabError(
@@ -122,7 +122,7 @@ class EmulatedDisk:
     def lose_power(self) -> None:
         """Lose all that no program had synced, as when the power is cut; then `mount_again`.
 
-        Nothing may write meanwhile. A file that is not synced is left for `mount_again` to miss.
+        Nothing may write until then. A file that is not synced is left for `mount_again` to miss.
 
         References
         ----------
@@ -142,7 +142,7 @@ class EmulatedDisk:
         Raises
         ------
         InnolabError
-            Where something still holds it open, it cannot be mounted, or kept what nobody had
+            If something still holds it open, it cannot be mounted, or kept what nobody had
             synced: no power was cut then.
         """
         [node] = observe.mount(HERE, self.data, "SOURCE")
@@ -163,7 +163,7 @@ class EmulatedDisk:
         Raises
         ------
         InnolabError
-            Where the kernel does not take the limits, or the program that serves the disk does not
+            If the kernel does not take the limits, or the program that serves the disk does not
             take its service times or no longer has them at the end.
         """
         if self.model is not None:
@@ -211,7 +211,7 @@ def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> Emulate
     Raises
     ------
     InnolabError
-        Where this host cannot; quotes the playbook's reason.
+        If this host cannot; quotes the playbook's reason.
     """
     served = {"model": machine.tool(model_disk.PROGRAM)} if timed else {}
     _play(
@@ -253,7 +253,7 @@ def lower_disk(folder: Path, *, timed: bool = False) -> None:
     Raises
     ------
     InnolabError
-        Where something still holds it.
+        If something still holds it.
     """
     if folder.exists():
         _play({"state": "absent", "folder": str(folder), "cgroup": _GROUPS[timed]})
@@ -299,7 +299,7 @@ def _write_v2(cgroup: Path, device: str, wanted: dict[str, int | None]) -> None:
 
 
 def read_limits(cgroup: Path, device: str, controller: str) -> dict[str, int]:
-    """Return the limits in force on a device, by the names of cgroup v2."""
+    """Return the effective limits of a device, by the names of cgroup v2."""
     if controller == "v1":
         lines = {name: (cgroup / file).read_text() for name, file in _V1_FILES.items()}
         found = {

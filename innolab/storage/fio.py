@@ -75,7 +75,7 @@ def kept(text: str, loads: Mapping[str, DeviceLoad]) -> dict[str, Job]:
     Raises
     ------
     InnolabError
-        Where it is none, or a load is missing.
+        If it is none, or a load is missing.
     """
     try:
         jobs = {job["jobname"]: job for job in json.loads(text[text.index("{") :])["jobs"]}
@@ -123,7 +123,7 @@ def filled_file(host: Host, folder: Path, size_bytes: int = FILE_BYTES) -> Itera
     """Have a file for fio in a folder while the block runs, all of it on the disk."""
     file = folder / "fio"
     megabytes = size_bytes // 1024**2
-    # What is not yet on the disk would be written under the limit, beside fio's own; so would what
+    # What is not yet on the disk would be written under the limit, with fio's own; so would what
     # the file system has still to note of it.
     fill = ["if=/dev/urandom", f"of={file}", "bs=1M", f"count={megabytes}", "conv=fsync"]
     host.must(["dd", *fill], what="Filling a file for fio")
@@ -149,7 +149,7 @@ def measure(
     Raises
     ------
     InnolabError
-        Where fio fails.
+        If fio fails.
     """
     jobs = run(host, file, cgroup, loads, duration_s, ramp_s, size_bytes)
     return {name: outcome(job) for name, job in jobs.items()}
@@ -180,7 +180,7 @@ def calibrate(
     Raises
     ------
     InnolabError
-        Where fio fails.
+        If fio fails.
     """
     loads = calibrating(depth)
     with filled_file(host, folder) as file:
@@ -195,7 +195,7 @@ def page_reads(
     Raises
     ------
     InnolabError
-        Where fio fails.
+        If fio fails.
     """
     with filled_file(host, folder) as file:
         found = measure(host, file, cgroup, PAGE_READS, duration_s, LIMIT_RAMP_S)

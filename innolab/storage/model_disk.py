@@ -17,7 +17,7 @@ _STEP_S = 0.0002
 
 
 def why_impossible() -> str | None:
-    """Return why this host cannot have devices of service times, or None where it can."""
+    """Return why this host cannot have devices of service times, or None if it can."""
     if not Path("/dev/fuse").exists():
         return "this kernel has no FUSE (/dev/fuse is missing)"
     try:
@@ -47,7 +47,7 @@ def simulated(
     Raises
     ------
     InnolabError
-        Where there is no such device or load.
+        If there is no such device or load.
     """
     asked = {name: value for name, value in load._asdict().items() if name != "synced"}
     asked |= {"size_bytes": size_bytes, "span_bytes": span_bytes, "operations": operations,
@@ -91,7 +91,7 @@ class DiskModel:
         Raises
         ------
         InnolabError
-            Where the program has ended or does not take them.
+            If the program has ended or does not take them.
         """
         words = [] if times is None else _words(times, self.path_s)
         try:
@@ -104,7 +104,7 @@ class DiskModel:
         self.require(times)
 
     def require(self, times: ServiceTimes | None) -> None:
-        """Raise InnolabError where the program does not have some service times in force."""
+        """Raise InnolabError where the program does not have some service times."""
         wanted = dict(word.split("=") for word in _words(times, self.path_s)) if times else {}
         try:
             text = (self.folder / "profile").read_text()
@@ -120,7 +120,7 @@ class DiskModel:
     def counters(self) -> dict[str, float]:
         """Return what was done since the program began: operations, bytes, busy and CPU seconds.
 
-        Nothing where the program has ended.
+        Nothing if the program has ended.
         """
         with contextlib.suppress(OSError):
             lines = (self.folder / "counters").read_text().split()

@@ -44,7 +44,7 @@ class ServiceTimes(NamedTuple):
     flush_s: float
 
     def contradiction(self) -> str | None:
-        """Return in words why there can be no such device, or None."""
+        """Return as text why there can be no such device, or None."""
         if self.units % self.copies:
             return f"{self.units:g} units cannot be {self.copies:g} copies of each other"
         if self.seek_full_s < self.seek_min_s:
@@ -126,7 +126,7 @@ def profiles() -> dict[str, Profile]:
     Raises
     ------
     InputError
-        Where a profile contradicts itself.
+        If a profile contradicts itself.
     """
     found = {name: _limited(row) for name, row in _rows(_FILE).items()}
     return found | {name: timed(row) for name, row in _rows(_TIMES_FILE).items()}
@@ -156,7 +156,7 @@ def timed(row: dict[str, str]) -> Profile:
     Raises
     ------
     InputError
-        Where it contradicts itself.
+        If it contradicts itself.
     """
     times = ServiceTimes(**{k: float(v) for k, v in row.items() if k not in _WORDS})
     if why := times.contradiction():
@@ -178,7 +178,7 @@ class Calibration(NamedTuple):
     synced_write_per_s: float
 
 
-# How calibrations and what they are compared with are named in words.
+# How calibrations and what they are compared with are named.
 KINDS_IN_WORDS = {
     "read_per_s": "reads",
     "write_per_s": "writes",
@@ -189,7 +189,7 @@ KINDS_IN_WORDS = {
 
 
 def faults(profile: Profile, found: Calibration, tolerance: float = TOLERANCE) -> list[str]:
-    """Return in words what is off the limits of a profile by more than a share.
+    """Return as text what is off the limits of a profile by more than a share.
 
     Profiles say nothing of synced writes: how many writes of its own a file system adds to each
     varies from moment to moment. They are measured to be known, not to be judged.
@@ -245,7 +245,7 @@ def calibrating(depth: int) -> dict[str, DeviceLoad]:
     }
 
 
-# What limits cannot tell apart, and service times do.
+# What limits cannot distinguish, and service times do.
 TIMED = {
     "read_alone": DeviceLoad(1),
     "read_in_order": DeviceLoad(1, in_order=True),
@@ -260,7 +260,7 @@ PAGE_READS = {
 
 
 def timed_faults(rows: list[Mapping[str, Any]], tolerance: float = TIMED_TOLERANCE) -> list[str]:
-    """Return in words which loads got more or less than the model by more than a share."""
+    """Return as text which loads got more or less than the model by more than a share."""
     return [
         f"{row['found_per_s']:,.0f} of {row['modelled_per_s']:,.0f} "
         f"{KINDS_IN_WORDS[row['load'] + '_per_s']} a second"

@@ -17,7 +17,7 @@ class Array(NamedTuple):
 
     @property
     def splits(self) -> bool:
-        """Return whether the redo log lies on disks of its own."""
+        """Return whether the redo log is on disks of its own."""
         return self.layout == "raid1-split"
 
     @property

@@ -45,11 +45,11 @@ class Site:
     device : its name
     host : where servers on it run
     data : the folder of copies of datasets
-    log : the folder of their redo logs, where these lie on disks of their own
+    log : the folder of their redo logs, where these are on disks of their own
     disk : the emulated disk, where it is one
     calibration : what fio got from it, where it was asked
     page_reads : pages a second that fio read as lookups and scans do, where it was asked
-    fidelity : of a disk of service times, what fio got beside what its model gives, a row a load
+    fidelity : of a disk of service times, what fio got and what its model gives, one row per load
     array : what was asked of an array of real disks and what there is, where it is one
     """
 
@@ -80,7 +80,7 @@ class Site:
         return self.disk.cgroup if self.disk else None
 
     def emulation_cpu_s(self) -> float:
-        """Return the CPU seconds of the program that serves its disk, 0 where there is none."""
+        """Return the CPU seconds of the program that serves its disk, 0 if there is none."""
         model = self.disk.model if self.disk else None
         return model.counters().get("cpu_s", 0.0) if model else 0.0
 
@@ -89,7 +89,7 @@ class Site:
         return self if self.disk is None else replace(self, disk=self.disk.of_node(name))
 
     def speeds(self) -> dict[str, float]:
-        """Return what fio got from it by kind of work, none where it was not asked."""
+        """Return what fio got from it by kind of work, none if it was not asked."""
         return {} if self.calibration is None else self.calibration._asdict()
 
     @contextlib.contextmanager
@@ -108,7 +108,7 @@ def lower_disks(folder: Path) -> None:
     Raises
     ------
     InnolabError
-        Where something still holds one.
+        If something still holds one.
     """
     for timed, name in _FOLDERS.items():
         emulated.lower_disk(folder / name, timed=timed)
@@ -194,12 +194,12 @@ class Sites:
         return replace(site, page_reads=found)
 
     def _emulated(self, timed: bool) -> EmulatedDisk:
-        """Return the disk of limits or that of service times, made anew where its program ended."""
+        """Return the disk of limits or that of service times, again if its program ended."""
         folder = self._folder / _FOLDERS[timed]
         if timed in self._disks and not self._disks[timed].is_there():
             emulated.lower_disk(folder, timed=timed)
             gone = self._disks.pop(timed)
-            # All devices on it are calibrated anew on the next one.
+            # All devices on it are calibrated again on the next one.
             self._ready = {name: x for name, x in self._ready.items() if x.disk is not gone}
         if timed not in self._disks:
             self._say("making the emulated disk")
@@ -235,7 +235,7 @@ def _depth(site: Site) -> int:
 # Enough that the places which fio draws move the mean of an arm's times by less than 2 %; a load
 # that is so slow that this takes long has the longest time.
 _OPERATIONS, _LONGEST_S = 400, 6.0
-# What takes little more than the way to the program and back cannot be told from it.
+# What takes little more than the way to the program and back cannot be distinguished from it.
 _PATHS = 4
 
 
@@ -252,7 +252,7 @@ def compare(disk: EmulatedDisk, profile: Profile, least_s: float) -> list[dict[s
     Raises
     ------
     InnolabError
-        Where fio or the program fails.
+        If fio or the program fails.
     """
     assert profile.times is not None
     rows = []
@@ -274,7 +274,7 @@ def compare(disk: EmulatedDisk, profile: Profile, least_s: float) -> list[dict[s
 def _fills_a_cache(times: ServiceTimes, load: DeviceLoad) -> bool:
     """Return whether a load lasts about as long as its cache takes to be full.
 
-    A file system that flushes meanwhile, at a moment of its own, makes it wait for all of that.
+    A file system that flushes in that time makes it wait for all of that.
     """
     return bool(times.cache_bytes) and not times.cache_kept and load.read_share == 0
 

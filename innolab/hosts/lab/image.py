@@ -52,7 +52,7 @@ class Image:
             return None
 
     def build(self, recipe: ImageRecipe) -> None:
-        """Build beside the folder and rename into place."""
+        """Build next to the folder and rename into place."""
         new = Image(self.folder.with_name(f"{self.folder.name}.new"))
         new.remove()
         new.folder.mkdir()
@@ -112,7 +112,7 @@ def _as_root(*words: str | Path, cwd: Path | None = None) -> None:
 
 
 def _own_files(files: Path, keys: dict[str, bytes]) -> bytes:
-    """Return a tar of what the guest has beside its packages, all of it owned by root."""
+    """Return a tar of what the guest has besides its packages, all of it owned by root."""
     guest = files / "guest"
     contents = {str(x.relative_to(guest)): x.read_bytes() for x in guest.rglob("*") if x.is_file()}
     contents |= {"boot/init": (files / "init").read_bytes(), **keys}

@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from innolab.base.errors import InnolabError
+from innolab.hosts import machine, observe
+from innolab.hosts.local import HERE
 
 # Program: Debian package.
 _PROGRAMS = {
@@ -23,13 +25,13 @@ _PROGRAMS = {
 _USER_PROGRAMS = {"newuidmap": "uidmap"}
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _TARGET_FIELDS = ["CREATED_BY", "COMPONENT", "RELEASE", "REPO_URI"]
-# What QEMU itself takes beside the guest's memory: translated code above all.
+# What QEMU itself takes besides the guest's memory: translated code above all.
 _QEMU_BYTES = 512 * 2**20
 _LEAST_GUEST_BYTES = 512 * 2**20
 
 
 class LabError(InnolabError):
-    """Why the lab cannot be raised or taken down, in words for the user."""
+    """Why the lab cannot be raised or taken down, for the user."""
 
 
 def run(
@@ -48,7 +50,7 @@ def run(
 
 
 def require_kind() -> None:
-    """Raise where QEMU could not run this guest's code itself or share processors with it."""
+    """Raise if QEMU could not run this guest's code itself or share processors with it."""
     found = f"{platform.system()} on {platform.machine()}"
     if found != "Linux on x86_64":
         raise LabError(
@@ -63,7 +65,7 @@ def missing_packages() -> list[str]:
 
 
 def require_installable(packages: list[str]) -> None:
-    """Raise where packages are missing that this user cannot install here."""
+    """Raise if packages are missing that this user cannot install here."""
     if packages and (os.geteuid() != 0 or not shutil.which("apt-get")):
         asked = f"sudo apt-get install --no-install-recommends {' '.join(packages)}"
         missing = f"this machine has no {', '.join(packages)}"
@@ -71,11 +73,11 @@ def require_installable(packages: list[str]) -> None:
 
 
 def install(packages: list[str]) -> None:
-    """Install Debian packages; nothing where there are none to install."""
+    """Install Debian packages; nothing if there are none to install."""
     if not packages:
         return
     apt = ["apt-get", "-qq", "-o", "Acquire::Retries=1"]
-    # A list that cannot be fetched matters only if a package then cannot be had either.
+    # A list that cannot be fetched matters only if a package then is not available either.
     subprocess.run([*apt, "update"], capture_output=True)
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     advice = f"; check the network and apt's sources, or install {' '.join(packages)} yourself"
@@ -84,12 +86,11 @@ def install(packages: list[str]) -> None:
 
 
 def require_memory(guest_bytes: int) -> None:
-    """Raise where the guest would not start in its memory, or this machine would swap or kill."""
+    """Raise if the guest would not start in its memory, or this machine would swap or kill."""
     if guest_bytes < _LEAST_GUEST_BYTES:
         few = f"a guest of {guest_bytes} bytes would run out of memory while it starts"
         raise LabError(f"{few}; give it {_LEAST_GUEST_BYTES} or more as memory_bytes")
-    meminfo = Path("/proc/meminfo").read_text()
-    free = sum(int(kib) * 1024 for kib in re.findall(r"MemAvailable: *(\d+)", meminfo))
+    free = observe.memory_bytes(HERE)["available"]
     if free < guest_bytes + _QEMU_BYTES:
         wanted = f"{guest_bytes} bytes of memory and QEMU {_QEMU_BYTES} more"
         raise LabError(
@@ -99,23 +100,23 @@ def require_memory(guest_bytes: int) -> None:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Raise where the file system of a folder, which need not exist yet, is too small."""
-    place = next(x for x in [folder, *folder.parents] if x.is_dir())
-    free = shutil.disk_usage(place).free
+    """Raise if the file system of a folder, which need not exist yet, is too small."""
+    free = machine.free_disk_bytes(folder)
     if free < needed:
         raise LabError(
-            f"the lab's image and disks may grow to {needed} bytes, but {place} has {free} free; "
-            "free some, ask for less disk_bytes, or move the cache with INNOLAB_CACHE"
+            f"the lab's image and disks may grow to {needed} bytes, but {machine.there(folder)} "
+            f"has {free} free; free some, ask for less disk_bytes, or move the cache with "
+            "INNOLAB_CACHE"
         )
 
 
 def suite() -> str:
     """Return the Debian suite of this machine, which is the guest's too."""
-    release = Path("/etc/os-release").read_text().replace('"', "").splitlines()
-    system = dict(line.split("=", 1) for line in release if "=" in line)
-    if system.get("ID") != "debian":
-        name = system.get("ID", "unknown")
-        raise LabError(f"the lab's guest is made of this machine's Debian, but its ID is {name}")
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian":
+        raise LabError(
+            f"the lab's guest is made of this machine's Debian, but its ID is {system['ID']}"
+        )
     return system.get("VERSION_CODENAME", "sid")
 
 

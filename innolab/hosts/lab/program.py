@@ -1,7 +1,7 @@
 """Raise the lab, or take it down: `python -m innolab.hosts.lab.program OPTIONS_JSON [--check]`.
 
 The options are one JSON object, those of `Asked` and, to raise the lab, of `Wanted`. The answer is
-one line of JSON: whether anything changed, the difference in words, and what lab.json says. Where
+one line of JSON: whether anything changed, the difference as text, and what lab.json says. If
 the lab cannot be so, one sentence on standard error says why, and the exit status is 1.
 
 - The guest is made of this machine's own Debian suite and kept as an image, keyed by what it is
@@ -30,7 +30,7 @@ from innolab.hosts.lab.image import ImageRecipe
 from innolab.hosts.lab.machine import LabError
 from innolab.hosts.lab.qemu import Guest, GuestShape, limits
 
-# What an image takes while it is built, beside its own disk: packages, a tar and a tree of them.
+# What an image takes while it is built, besides its own disk: packages, a tar and a tree of them.
 _BUILD_BYTES = 2 * 2**30
 
 
@@ -76,7 +76,7 @@ class LabResult(NamedTuple):
 
 
 def _record(guest: Guest) -> dict[str, Any]:
-    """Return what lab.json says, or nothing where the guest never was ready."""
+    """Return what lab.json says, or nothing if the guest never was ready."""
     try:
         record: dict[str, Any] = json.loads(guest.record.read_text())
         GuestShape.of(record)
@@ -131,7 +131,7 @@ class _Lab:
         return [image, disks, _files_in_words(names), f"QEMU with {guest}, {limit}"]
 
     def require_same(self, record: dict[str, Any]) -> None:
-        """Raise where the guest that there is differs from the wanted one."""
+        """Raise if the guest that there is differs from the wanted one."""
         wanted = {"image": self.recipe.digest(), **self.shape._asdict()}
         found = {"image": record["image"], **GuestShape.of(record)._asdict()}
         differs = [f"{x}: {found[x]}, not {wanted[x]}" for x in wanted if found[x] != wanted[x]]
@@ -142,7 +142,7 @@ class _Lab:
             raise LabError(f"{other}; take it and its disks down first with: make lab-down")
 
     def require_room(self, new: bool) -> list[str]:
-        """Raise where this machine cannot hold the guest; return the packages it still needs."""
+        """Raise if this machine cannot hold the guest; return the packages it still needs."""
         machine.require_kind()
         machine.suite()
         self.shape.require_sound()
@@ -205,7 +205,7 @@ class _Lab:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep every other run out of the folder meanwhile."""
+    """Keep every other run out of the folder while the block runs."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -259,7 +259,7 @@ def ensure(asked: LabRequest, check: bool = False) -> LabResult:
     Raises
     ------
     LabError
-        Where the lab cannot be as asked.
+        If the lab cannot be as asked.
     """
     guest, folder = Guest(asked.folder), asked.folder
 

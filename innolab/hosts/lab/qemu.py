@@ -49,18 +49,17 @@ class GuestShape(NamedTuple):
         return cls(**values | {"disks": len(disks), "disk_bytes": disks[0]["size_bytes"]})
 
     def require_sound(self) -> None:
-        """Raise where no such guest can be."""
+        """Raise if no such guest can be."""
         wanted = {
             "cpus should be 1 or more": self.cpus >= 1,
-            # Each is a device of its own on one bus.
+            # Each is a separate device on one bus.
             f"disks should be 1 to {_MOST_DISKS}": 1 <= self.disks <= _MOST_DISKS,
-            "disk_bytes should be a multiple of a MiB": self.disk_bytes % 2**20
-            == 0
-            < self.disk_bytes,
+            "disk_bytes should be a multiple of a MiB": self.disk_bytes > 0
+            and self.disk_bytes % 2**20 == 0,
         }
-        for words, so in wanted.items():
-            if not so:
-                raise LabError(f"{words}, but {self} was asked for")
+        for requirement, is_met in wanted.items():
+            if not is_met:
+                raise LabError(f"{requirement}, but {self} was asked for")
 
 
 def limits(devices: Path, device: str) -> dict[str, int]:
@@ -140,7 +139,7 @@ class Guest:
                 run(*self.argv(shape, accelerator, port), cwd=self.folder)
             except LabError as error:
                 if "host forwarding" in str(error):
-                    continue  # somebody took the port meanwhile
+                    continue  # somebody took the port
                 raise
             return port
         raise LabError("no free port for the guest's ssh on 127.0.0.1; end what holds them all")
@@ -232,7 +231,7 @@ class Guest:
             return
         handle = os.pidfd_open(pid)
         try:
-            if self.pid() != pid:  # ended meanwhile, and the number may be another's now
+            if self.pid() != pid:  # it has ended, and the number may be another's now
                 return
             if gently:
                 with suppress(LabError):
@@ -284,17 +283,16 @@ class Guest:
         return accelerator
 
     def _runs_on(self, accelerator: str) -> bool:
-        words = [
-            QEMU,
-            *_COMMON,
-            "-accel",
-            _ACCELERATORS[accelerator],
-            "-m",
-            "256M",
+        words = [QEMU, *_COMMON, "-accel", _ACCELERATORS[accelerator], "-m", "256M"]
+        words += [
             "-serial",
             "stdio",
+            "-kernel",
+            "image/vmlinuz",
+            "-initrd",
+            "image/initrd.img",
+            "-no-reboot",
         ]
-        words += ["-kernel", "image/vmlinuz", "-initrd", "image/initrd.img", "-no-reboot"]
         words += ["-append", f"{_KERNEL} innolab.probe"]
         try:
             done = subprocess.run(
