@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from innolab.base.errors import InnolabError
-from innolab.storage import emulated, fio, load, profiles
+from innolab.storage import emulated, fio, profiles
 from innolab.storage.profiles import Calibration
 
 _RAID = profiles.profiles()["raid10-8x15k"]
@@ -39,7 +39,7 @@ def test_each_fault_is_named(found: Calibration, word: str) -> None:
 
 
 def test_fios_words_ask_for_pages_past_the_cache() -> None:
-    words = fio.argv("/x/fio", Path("/x/file"), 64, load.calibrating(8), 1.0, 0.3)
+    words = fio.argv("/x/fio", Path("/x/file"), 64, profiles.calibrating(8), 1.0, 0.3)
     assert {"/x/fio", "--bs=16384", "--direct=1", "--filename=/x/file"} <= set(words)
     assert {"--rw=randread", "--rw=randwrite", "--rw=randrw", "--rwmixread=70"} <= set(words)
 
@@ -47,7 +47,7 @@ def test_fios_words_ask_for_pages_past_the_cache() -> None:
 def test_fios_answer_is_read_and_nonsense_refused() -> None:
     percentiles = {"50.000000": 1000, "99.000000": 5000, "99.990000": 6000}
     latencies = {"mean": 2000.0, "min": 1, "max": 7000, "N": 9, "percentile": percentiles}
-    loads = load.calibrating(8)
+    loads = profiles.calibrating(8)
     jobs = [
         {
             "jobname": kind,
@@ -59,7 +59,7 @@ def test_fios_answer_is_read_and_nonsense_refused() -> None:
     jobs = fio.kept(f"note: warming up\n{json.dumps({'jobs': jobs})}", loads)
     found = {name: fio.outcome(job) for name, job in jobs.items()}
     assert fio.calibration(found) == Calibration(1, 2, 3, 4)
-    assert found["read"] == load.Outcome(1.0, 1, 2e-6, 1e-6, 5e-6)
+    assert found["read"] == profiles.Outcome(1.0, 1, 2e-6, 1e-6, 5e-6)
     for text in ("", "fio: killed", '{"jobs": []}'):
         with pytest.raises(InnolabError, match="fio gave no result"):
             fio.kept(text, loads)
