@@ -95,11 +95,11 @@ def test_a_delay_is_had_or_refused_in_words(pair: Network) -> None:
     assert took_s is not None and 0.2 <= took_s < 0.6
 
 
-def test_a_link_that_is_cut_answers_nobody_until_it_is_mended(pair: Network) -> None:
+def test_a_link_that_is_cut_answers_nobody_until_it_is_connected_again(pair: Network) -> None:
     a, b = pair.nodes["a"], pair.nodes["b"]
     pair.cut("b")
     assert _asked(a, b) is None
-    pair.mend("b")
+    pair.reconnect("b")
     assert _asked(a, b, 5) is not None
 
 

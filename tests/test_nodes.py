@@ -42,7 +42,7 @@ with nodes.connected(sys.argv[1]) as hosts:
             found = {"whole": reached()}
             made.cut("a")
             found["cut"] = reached()
-            made.mend("a")
+            made.reconnect("a")
             made.shape("b", Link(bits_per_s=1_000_000))
             found["mended"] = reached()
             made.nodes["a"].take("10.77.0.250")

@@ -169,7 +169,7 @@ def test_a_replica_behind_a_cut_link_lacks_what_the_source_acknowledged(
     has = replication.executed(raised.servers["b"])
     assert replication.missing(raised.source, ids, has)
     assert not replication.missing(raised.source, has, ids), "no errant transaction"
-    made.mend("b")
+    made.reconnect("b")
     made.shape("b", Link(bits_per_s=10**6))
     assert raised.wait_until_equal(90) == []
 
@@ -225,7 +225,7 @@ def test_what_a_server_refuses_has_failed_and_what_it_never_answers_is_unknown(
         _wait_for_commits(log, 100)  # Or writers that are not connected yet have nothing open.
         made.cut("a")
         time.sleep(4)
-        made.mend("a")
+        made.reconnect("a")
         time.sleep(2)
     history = acknowledged.read(log)
     present = witness.present(raised.source)

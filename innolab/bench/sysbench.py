@@ -315,7 +315,7 @@ def ended(
 
     Parameters
     ----------
-    host : where it runs; that of the server where none is given
+    host : where it runs; that of the server if None
 
     Raises
     ------
@@ -330,8 +330,8 @@ def ended(
             f"sysbench did not end within {limit_s:.0f} s and was killed; the server hangs."
         ) from None
     if done.status:
-        said = last_words(done.stdout + done.stderr)
+        output = last_words(done.stdout + done.stderr)
         raise server.death() or InnolabError(
-            f"sysbench ended with status {done.status}. It said: {said}"
+            f"sysbench ended with status {done.status}. It said: {output}"
         )
     return done

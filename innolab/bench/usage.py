@@ -139,7 +139,10 @@ def device_rates(samples: Sequence[Sample]) -> dict[str, Any]:
         return {}
     seconds = [_rates(first, last) for first, last in _second_apart(samples)]
     whole = _rates(samples[0], samples[-1])
-    return {**whole, "most": {name: max(of[name] for of in [whole, *seconds]) for name in COUNTERS}}
+    return {
+        **whole,
+        "most": {name: max(rates[name] for rates in [whole, *seconds]) for name in COUNTERS},
+    }
 
 
 def _second_apart(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:

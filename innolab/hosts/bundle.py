@@ -83,7 +83,7 @@ class Bundle:
         parts = [
             platform.python_version(),
             own_facts(),
-            sorted(f"{name} {of.version}" for name, of in _distributions().items()),
+            sorted(f"{name} {package.version}" for name, package in _distributions().items()),
             sorted(_sha256(file, place) for file, place in _own_files().items()),
             sorted(
                 _sha256(file, file.relative_to(self._cache)) for file in [*described, *starters]
@@ -126,11 +126,13 @@ class Bundle:
             place = file.relative_to(library)
             if _NOT_OF_LIBRARY.isdisjoint(place.parts):
                 yield file, Path("lib") / library.name / place
-        listed = [(of, one) for of in _distributions().values() for one in of.files or ()]
+        listed = [
+            (package, one) for package in _distributions().values() for one in package.files or ()
+        ]
         ansible = distribution("ansible")
         listed += [(ansible, one) for one in ansible.files or () if _COLLECTION in str(one)]
-        for of, one in listed:
-            file = Path(str(of.locate_file(one)))
+        for package, one in listed:
+            file = Path(str(package.locate_file(one)))
             if ".." not in one.parts and _measures(one.parts) and file.is_file():
                 yield file, packages / one
         for file, place in _own_files().items():

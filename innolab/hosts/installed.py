@@ -134,8 +134,8 @@ class Worker:
         host.must(["install", "-d", "-m", "0700", _RUN], what="Making a folder")
         for name, text in credentials.items():
             host.write(_RUN / f"{name}.pem", text)
-        said = host.must([bundle.python, "-c", _PORTS], what="Starting Python").split()
-        inward, port = map(int, said)
+        ports = host.must([bundle.python, "-c", _PORTS], what="Starting Python")
+        inward, port = map(int, ports.split())
         contact = f"tls://127.0.0.1:{own_port}"
         words: Command = [
             *machine.TIED, bundle.python, "-m", "distributed.cli.dask_worker",

@@ -171,8 +171,8 @@ class Node(Host):
 
     def holds(self, address: str) -> bool:
         """Return whether an address is this node's now."""
-        [found] = self.asked("ip", "-json", "address", "show", "dev", PORT)
-        return any(one["local"] == address for one in found["addr_info"])
+        [device] = self.asked("ip", "-json", "address", "show", "dev", PORT)
+        return any(one["local"] == address for one in device["addr_info"])
 
     def reaches(self, address: str) -> bool:
         """Return whether the node that has an address answers, whatever runs there."""
@@ -192,8 +192,8 @@ class Node(Host):
 
     def asked(self, *words: str) -> list[dict[str, Any]]:
         """Return what iproute2 says of the node's network, as it says it to programs."""
-        said = self.must(words, what=f"Asking {words[0]} about {self.name}")
-        answer: list[dict[str, Any]] = json.loads(said)
+        output = self.must(words, what=f"Asking {words[0]} about {self.name}")
+        answer: list[dict[str, Any]] = json.loads(output)
         return answer
 
     def peek(self, *paths: str | Path) -> list[str | None]:
@@ -323,7 +323,7 @@ class Network:
         # At the switch: the node's own interface stays up, as when a cable is pulled elsewhere.
         self._connect(name, connected=False)
 
-    def mend(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         """Connect a node again."""
         self._connect(name, connected=True)
 
@@ -331,8 +331,8 @@ class Network:
         node = self.nodes[name]
         port, at_switch = node.port, self._at_switch(node.host)
         at_switch.do(f"link set {port} {'master switch' if connected else 'nomaster'}")
-        [found] = at_switch.asked("ip", "-json", "link", "show", "dev", port)
-        if ("master" in found) is not connected:
+        [link] = at_switch.asked("ip", "-json", "link", "show", "dev", port)
+        if ("master" in link) is not connected:
             raise InnolabError(
                 f"The kernel did not {'connect' if connected else 'cut'} {name}'s link."
             )
@@ -355,8 +355,8 @@ class Network:
                     ["tc", "qdisc", "add", "dev", device, "root", *wanted],
                     what=f"Shaping the link of {name}",
                 )
-            found = host.asked("tc", "-json", "qdisc", "show", "dev", device)
-            if [one["kind"] for one in found if one["kind"] in _KINDS] != wanted[:1]:
+            queues = host.asked("tc", "-json", "qdisc", "show", "dev", device)
+            if [one["kind"] for one in queues if one["kind"] in _KINDS] != wanted[:1]:
                 raise InnolabError(f"The kernel did not shape the link of {name} as was asked.")
 
     def _at_switch(self, host: Host) -> Node:

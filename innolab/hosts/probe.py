@@ -159,8 +159,8 @@ def _took_s(work: Callable[[], None]) -> float:
 
 
 def _by_shell(host: Host) -> dict[str, float]:
-    said = host.must(["sh", "-c", _SHELL, "probe", str(host.cores)], what="Probing")
-    one, all_of_them = said.split("\n\n")
+    output = host.must(["sh", "-c", _SHELL, "probe", str(host.cores)], what="Probing")
+    one, all_of_them = output.split("\n\n")
     return {
         "cpu_ops_per_s": float(one),
         "cpus_ops_per_s": float(sum(map(int, all_of_them.split()))),

@@ -84,7 +84,7 @@ class Topology:
     base : the host's my.cnf
     settings : server variables of all
     cgroups : the control group of each server, by name, which may limit its device
-    with_semi_sync : whether the build has the plugins; asked of it where it is not said
+    with_semi_sync : whether the build has the plugins; asked of it if None
 
     Attributes
     ----------

@@ -117,8 +117,8 @@ def connect(
     return Arrays(Remote(named.address, named.emulator), named, known, storage)
 
 
-def require_confirmed(arrays: Arrays, given: str | None) -> None:
-    """Raise InputError where the owner of the disks has not agreed to lose what is on them.
+def require_confirmed(arrays: Arrays, confirmation: str | None) -> None:
+    """Raise InputError if the owner of the disks has not agreed to lose what is on them.
 
     The lab's disks are files that innolab made itself: they need no confirmation.
     """
@@ -127,7 +127,7 @@ def require_confirmed(arrays: Arrays, given: str | None) -> None:
     disks = arrays.named.disks[:wide]
     body = [machine_id, disks, {name: list(array) for name, array in arrays.known.items()}]
     digest = files.digest_of(body)[:16]
-    if given == digest or _is_lab(machine_id):
+    if confirmation == digest or _is_lab(machine_id):
         return
     listed = ", ".join(f"{disk['id']} (serial {disk['serial']})" for disk in disks)
     raise InputError(

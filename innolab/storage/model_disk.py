@@ -58,8 +58,8 @@ def simulated(
     )
     if done.returncode:
         raise InnolabError(f"The model gave no result: {done.stderr.strip()[:300]}")
-    said = dict(line.split("=") for line in done.stdout.split())
-    latencies = {name: float(said[name]) for name in Outcome._fields if name.endswith("_s")}
+    values = dict(line.split("=") for line in done.stdout.split())
+    latencies = {name: float(values[name]) for name in Outcome._fields if name.endswith("_s")}
     return Outcome(operations=operations, **latencies)
 
 

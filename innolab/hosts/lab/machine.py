@@ -44,8 +44,8 @@ def run(
     """Run a program and return what it wrote; on failure raise with the end of its complaint."""
     done = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=env, timeout=limit_s)
     if done.returncode:
-        said = " ".join(done.stderr.split())[-600:]
-        raise LabError(f"{words[0]} failed ({done.returncode}): {said} {advice}".strip())
+        complaint = " ".join(done.stderr.split())[-600:]
+        raise LabError(f"{words[0]} failed ({done.returncode}): {complaint} {advice}".strip())
     return done.stdout
 
 

@@ -5,7 +5,7 @@ one line of JSON: whether anything changed, the difference as text, and what lab
 the lab cannot be so, one sentence on standard error says why, and the exit status is 1.
 
 - The guest is made of this machine's own Debian suite and kept as an image, keyed by what it is
-  made of. Programs that are missing are installed where root runs this on Debian.
+  made of. Programs that are missing are installed if root runs this on Debian.
 - lab.json, written last, says how the guest is reached and what it has; `ssh -F FOLDER/ssh_config
   lab` reaches it.
 - A guest that runs and answers is left alone. One whose QEMU ended boots again on its disks. One
@@ -93,16 +93,16 @@ def _parts(guest: Guest) -> list[str]:
     digest, pid, disks = guest.image.digest(), guest.pid(), guest.data_disks()
     files = [file.name for file in guest.files() if file.exists()]
     found = [f"image {digest}"] if digest else []
-    found += [_disks_in_words(len(disks), disks[0].stat().st_size)] if disks else []
-    found += [_files_in_words(files)] if files else []
+    found += [_disks_text(len(disks), disks[0].stat().st_size)] if disks else []
+    found += [_files_text(files)] if files else []
     return found + ([f"QEMU, process {pid}"] if pid else [])
 
 
-def _disks_in_words(count: int, size: int) -> str:
+def _disks_text(count: int, size: int) -> str:
     return f"{count} data disks of {size} bytes"
 
 
-def _files_in_words(names: list[str]) -> str:
+def _files_text(names: list[str]) -> str:
     return f"files {' '.join(sorted(names))}"
 
 
@@ -124,11 +124,11 @@ class _Lab:
     def parts(self) -> list[str]:
         """Return what there will be, for people."""
         shape, names = self.shape, [file.name for file in self.guest.files()]
-        disks = _disks_in_words(shape.disks, shape.disk_bytes)
+        disks = _disks_text(shape.disks, shape.disk_bytes)
         guest = f"{shape.cpus} processors and {shape.memory_bytes} bytes of memory"
         limit = f"each disk limited as {shape.device}: {shape.limits}"
         image = f"image {self.recipe.digest()}"
-        return [image, disks, _files_in_words(names), f"QEMU with {guest}, {limit}"]
+        return [image, disks, _files_text(names), f"QEMU with {guest}, {limit}"]
 
     def require_same(self, record: dict[str, Any]) -> None:
         """Raise if the guest that there is differs from the wanted one."""
@@ -295,14 +295,14 @@ def _read(options: str) -> LabRequest:
     return asked
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks; return the exit status."""
     parser = argparse.ArgumentParser(description="Raise the lab, or take it down.")
     parser.add_argument("options", help="what is asked, as one JSON object")
     parser.add_argument("--check", action="store_true", help="only say what would change")
-    given = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     try:
-        result = ensure(_read(given.options), given.check)
+        result = ensure(_read(options.options), options.check)
     except (LabError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -210,13 +210,13 @@ class Guest:
             if time.monotonic() > begin + limit_s:
                 slow = f"the guest does not answer after {limit_s:.0f} s{self._last_words()}"
                 raise LabError(f"{slow}; take it down with: make lab-down")
-        said = self.ssh("udevadm settle; cat /etc/machine-id; ls /dev/disk/by-id").split()
-        missing = {f"virtio-innolab-{n + 1}" for n in range(disks)} - set(said)
+        answer = self.ssh("udevadm settle; cat /etc/machine-id; ls /dev/disk/by-id").split()
+        missing = {f"virtio-innolab-{n + 1}" for n in range(disks)} - set(answer)
         if missing:
             raise LabError(
                 f"the guest has no {', '.join(sorted(missing))}; take it down with: make lab-down"
             )
-        return said[0]
+        return answer[0]
 
     def _last_words(self) -> str:
         lines = []

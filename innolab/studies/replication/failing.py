@@ -75,7 +75,7 @@ FAULTS = {
     "stop": Fault(_signal("STOP"), _signal("CONT")),
     "cut": Fault(
         lambda raised, network: network.cut(raised.source_name),
-        lambda raised, network: network.mend(raised.source_name),
+        lambda raised, network: network.reconnect(raised.source_name),
         reaches_old=False,
     ),
     # Links to the replicas that are slow for a while, before the source is killed.
