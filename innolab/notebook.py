@@ -1,7 +1,7 @@
 """What a notebook works with: its study, its runs as frames, and what shows them."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,12 @@ from typing import Any
 import pandas as pd
 
 from innolab import studies
-from innolab.analysis import claim_files, controls, stats
+from innolab.analysis import claim_files, controls
 from innolab.analysis.controls import Found
 from innolab.base import extras, files, language
 from innolab.base.clock import Clock
 from innolab.base.errors import InputError
+from innolab.base.language import text
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.measure import opening, workflow
@@ -27,24 +28,16 @@ from innolab.record.replay import Replay
 from innolab.record.run import Run
 from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
-from innolab.report import display, figure_text, figures, folders, record_tables
+from innolab.report import display, figure_text, figures, folders, record_tables, summaries
 from innolab.report.answer import Answered
-from innolab.report.display import Alert, Table, Tables, Verdicts
-from innolab.report.display import interval_text as interval_text
+from innolab.report.display import Alert, Section, Sections, Table, Tables, Verdicts
 from innolab.report.figures import Figure
-from innolab.report.figures import described as described
-from innolab.report.figures import forest as forest
-from innolab.report.figures import plotted as plotted
 from innolab.report.host_agreement import agreement
-from innolab.report.prose import Prose, in_markdown
-from innolab.report.prose import lines as lines
-from innolab.report.prose import prose as prose
+from innolab.report.prose import Prose
 from innolab.report.render import VERDICTS_FILE
 from innolab.studies import judging, notebook_parameters, rules, schedule
 from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
-
-table, text = Table, language.text
 
 # Conditions of every run that came to its end.
 _CONDITIONS = (
@@ -205,17 +198,37 @@ class Book:
         return Verdicts(found)
 
     def publish(
-        self, drawn: Any, name: str, values: pd.DataFrame, *, caption: str, alt: str
+        self,
+        drawn: Any,
+        name: str,
+        values: pd.DataFrame,
+        metric: str | None = None,
+        x: str | None = None,
+        *,
+        caption: str,
+        alt: str,
+        arithmetic: bool = False,
+        modelled: pd.DataFrame | None = None,
     ) -> Figure:
         """Write a figure into the report as SVG, PNG and CSV, and return it to be shown.
 
         Parameters
         ----------
         drawn : a seaborn grid, or a figure or axes of matplotlib
-        values : what is plotted; see `plotted`
-        caption, alt : what it shows in words, and its values for who cannot see it; English that
-            the catalogue has is given in the book's language, as are the figure's own words
+        values : what is plotted; with `metric`, rows of runs, to which their means are added
+        metric, x : the columns that are drawn along y and along x
+        caption, alt : what it shows as text, and its values for readers who cannot see it; English
+            that the catalogue has is given in the book's language, as are the figure's own words.
+            With `metric`, `{values}` in `alt` stands for each series at the ends of x
+        arithmetic : whether means are arithmetic, as of shares; else geometric
+        modelled : what a model says of the same, which is plotted too
         """
+        if metric and x:
+            described = summaries.described(values, metric, x, arithmetic=arithmetic)
+            alt = text(alt, values=described)
+            values = summaries.plotted(values, metric, arithmetic=arithmetic)
+        if modelled is not None:
+            values = pd.concat([values, modelled.assign(kind="modelled")])
         picture = figure_text.lettered(getattr(drawn, "figure", drawn))
         take = self.replay.take if self.replay else None
         return figures.publish(picture, name, values, text(caption), text(alt), self.folder, take)
@@ -265,6 +278,45 @@ class Book:
 
     def _differing(self) -> list[str]:
         return self.runs.undeclared_differences(self.study.kind.variables)
+
+    def apparatus(self) -> Sections:
+        """Return what the runs were made on, as recorded with them.
+
+        The arms, the host, the servers, the devices and how close they came to their models, and
+        the provenance, each below its heading.
+        """
+        measured_on = text("What the runs were measured on, as recorded with them.")
+        return Sections(
+            Section(
+                text("Arms"),
+                text("The arms, and how many of their runs are valid."),
+                record_tables.arms(self.arms()),
+            ),
+            Section(text("Host"), f"{measured_on} {record_tables.conduct(self.runs)}", self.host()),
+            Section(
+                text("Servers"),
+                text("The servers, and the table that each holds."),
+                self.servers_that_ran(),
+            ),
+            Section(
+                text("Devices"),
+                text(
+                    "The devices, in pages of 16 KiB a second: what fio got from each, of what its "
+                    "limits or its model give."
+                ),
+                self.devices(),
+            ),
+            Section(
+                text("Fidelity"),
+                text(
+                    "Of a device with service times, each load of fio next to the same one "
+                    "simulated: operations a second and the latency that half, and 99 of 100, do "
+                    "not exceed."
+                ),
+                self.fidelity(),
+            ),
+            Section(text("Provenance"), text("Where the runs come from."), self.provenance()),
+        )
 
     def host(self) -> Table | Tables:
         """Return the facts of the host that the servers ran on.
@@ -358,86 +410,3 @@ def _set_theme(*, is_page: bool) -> None:
         rc={"axes.titlesize": 10},
     )
     figure_text.use_font()
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean, as seaborn's `estimator`."""
-    return figures.mean(list(values)).estimate
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % Student t interval on logarithms, as seaborn's `errorbar`.
-
-    Parameters
-    ----------
-    values : one for each restart of the server
-    """
-    found = figures.mean(list(values))
-    return found.low, found.high
-
-
-def arithmetic_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % Student t interval of an arithmetic mean, as seaborn's `errorbar`.
-
-    For shares and for what may be zero, beside `estimator="mean"`.
-    """
-    found = stats.arithmetic_mean(list(values))
-    return found.low, found.high
-
-
-def estimate(values: Sequence[float]) -> str:
-    """Return the geometric mean with its 95 % interval in words, for the cell of a table."""
-    return display.interval_text(figures.mean(list(values))) if len(values) else ""
-
-
-def ratios(
-    runs: pd.DataFrame,
-    metric: str,
-    of: Mapping[str, Any],
-    to: Mapping[str, Any],
-    by: Sequence[str] = ("server",),
-) -> pd.DataFrame:
-    """Return the ratio of a metric at some levels to that at others, paired by block.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each combination of `by` that has both: `ratio`, `low`, `high`, `n`, and all four
-        in words as `times`.
-    """
-    keys = [*by, "block"]
-    top, bottom = (_at(runs, levels).set_index(keys)[metric] for levels in (of, to))
-    both = (top / bottom).dropna()
-    rows = []
-    for levels, values in both.groupby(level=list(by), sort=False):
-        found = stats.geometric_mean(list(values))
-        named = dict(zip(by, levels if isinstance(levels, tuple) else (levels,), strict=True))
-        ends = {"ratio": found.estimate, "low": found.low, "high": found.high, "n": found.n}
-        rows.append({**named, **ends, "times": display.interval_text(found)})
-    return pd.DataFrame(rows, columns=[*by, "ratio", "low", "high", "n", "times"])
-
-
-def _at(runs: pd.DataFrame, levels: Mapping[str, Any]) -> pd.DataFrame:
-    for name, level in levels.items():
-        runs = runs[runs[name] == level]
-    return runs
-
-
-def listed(words: Sequence[object]) -> str:
-    """Return words as a sentence lists them, in the book's language; prose where one of them is.
-
-    >>> listed(["a", "b", "c"])
-    'a, b and c'
-    """
-    given = list(words)
-    texts = [one if isinstance(one, Prose) else language.word(str(one)) for one in given]
-    is_prose = any(isinstance(one, Prose) for one in given)
-    if is_prose:
-        texts = [in_markdown(one) for one in texts]
-    if language.chosen() != language.ENGLISH:
-        said = ", ".join(texts)  # A joining word would depend on the sound before it.
-    elif len(texts) > 1:
-        said = " and ".join([", ".join(texts[:-1]), texts[-1]])
-    else:
-        said = "".join(texts)
-    return Prose(said) if is_prose else said

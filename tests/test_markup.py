@@ -26,7 +26,7 @@ from matplotlib import pyplot
 from playwright.sync_api import Browser
 from pydantic import BaseModel, TypeAdapter
 
-from innolab import notebook, studies
+from innolab import studies
 from innolab.analysis.claims import Claim
 from innolab.analysis.verdicts import Verdict
 from innolab.base import parsing
@@ -37,8 +37,8 @@ from innolab.record.run import Run
 from innolab.record.runlog import SessionStart
 from innolab.record.text_types import all_plain, plain
 from innolab.report import figures, folders, index, manifest, markup, pages, render, svg
-from innolab.report.display import Alert, Table, Verdicts
-from innolab.report.prose import code, from_markdown, in_markdown, prose
+from innolab.report.display import Alert, Section, Sections, Table, Verdicts
+from innolab.report.prose import code, from_markdown, in_markdown, lines, listed, prose
 from innolab.sizing import size_page
 from innolab.sizing.size_document import Range, SizeDocument, SizeOffer, SizeRow
 from innolab.tables import judged
@@ -283,11 +283,9 @@ def test_html_in_a_notebooks_prose_is_text() -> None:
 def test_prose_in_prose_keeps_its_marks_and_a_list_of_both_is_prose() -> None:
     one = prose("**{n}** of {name}", n=2, name="a_b")
     assert one == r"**2** of a\_b"
-    assert notebook.listed([one, "c_d"]) == r"**2** of a\_b and c\_d"
-    assert (
-        prose("- {one}: {all}", one=one, all=notebook.listed(["e_f"])) == r"- **2** of a\_b: e\_f"
-    )
-    assert notebook.lines([one, "# g"]) == "**2** of a\\_b\n\\# g"
+    assert listed([one, "c_d"]) == r"**2** of a\_b and c\_d"
+    assert prose("- {one}: {all}", one=one, all=listed(["e_f"])) == r"- **2** of a\_b: e\_f"
+    assert lines([one, "# g"]) == "**2** of a\\_b\n\\# g"
 
 
 @_QUICK
@@ -323,6 +321,7 @@ def _outputs(text: str) -> list[str]:
         Alert([text], [text])._repr_html_(),
         Table([{"fact": text, text: 2}])._repr_html_(),
         Table(frame)._repr_html_(),
+        Sections(Section(text, text, Table(frame)))._repr_html_(),
         figures.Figure("a", "<svg />", text, text)._repr_html_(),
     ]
 

@@ -14,11 +14,11 @@ from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict
 from innolab.base import language
 from innolab.base.language import text
-from innolab.base.units import number
+from innolab.base.units import interval_text, number, ratio_text
 from innolab.record.run import Run, arm_text
 from innolab.record.runlog import EVIDENCE, SessionStart
 from innolab.record.runs import RunSet
-from innolab.report.prose import Prose, prose
+from innolab.report.prose import Prose, listed, prose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,14 +56,47 @@ class Table:
 class Tables:
     """Tables one below the other."""
 
-    def __init__(self, *tables: Table) -> None:
-        self.tables = tables
+    def __init__(self, *tables: "Table | pd.DataFrame") -> None:
+        self.tables = [one if isinstance(one, Table) else Table(one) for one in tables]
 
     def _repr_html_(self) -> str:
         return "\n".join(table._repr_html_() for table in self.tables)
 
     def __repr__(self) -> str:
         return "\n\n".join(map(repr, self.tables))
+
+
+class Section(NamedTuple):
+    """A heading, what there is to say, and tables."""
+
+    heading: str
+    says: str
+    tables: Table | Tables
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether its tables have no row."""
+        tables = self.tables.tables if isinstance(self.tables, Tables) else [self.tables]
+        return all(table.frame.empty for table in tables)
+
+
+class Sections:
+    """Sections one below the other; those without a row are left out."""
+
+    def __init__(self, *sections: Section) -> None:
+        self.sections = [section for section in sections if not section.is_empty]
+
+    def _repr_html_(self) -> str:
+        each = Markup("<h3>{}</h3>\n<p>{}</p>\n{}")
+        return "\n".join(
+            each.format(heading, says, Markup(tables._repr_html_()))
+            for heading, says, tables in self.sections
+        )
+
+    def __repr__(self) -> str:
+        return "\n\n".join(
+            f"{heading}\n\n{says}\n\n{tables!r}" for heading, says, tables in self.sections
+        )
 
 
 def _spoken(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -108,18 +141,6 @@ def _items(lines: Sequence[str]) -> Markup:
     return Markup("").join(Markup("<li>{}</li>").format(line) for line in lines)
 
 
-def interval_text(found: stats.Interval) -> str:
-    """Return an estimate with its interval, as many digits as they bear."""
-    if found.low != found.low or found.low == found.high:
-        return number(found.estimate)
-    return text(
-        "{estimate} ({low} to {high})",
-        estimate=number(found.estimate),
-        low=number(found.low),
-        high=number(found.high),
-    )
-
-
 class Verdicts:
     """The verdicts of a report: a table with a line a claim, and look-ups for prose."""
 
@@ -134,7 +155,29 @@ class Verdicts:
 
     def times(self, claim: str, server: str) -> str:
         """Return the estimate of a claim with its interval, for a sentence."""
-        return _measured(self._by_key[claim, server]) or text("not measured")
+        return _measured(self.of(claim, server)) or text("not measured")
+
+    def ratio(self, claim: str, server: str) -> str:
+        """Return the ratio of which a claim speaks as what it says, for a sentence."""
+        v = self.of(claim, server)
+        if v.estimate is None:
+            return self.times(claim, server)
+        return ratio_text(v.estimate, v.low, v.high)
+
+    def answer(self, claim: str) -> Prose:
+        """Return a claim's estimates and verdicts on all servers, for a sentence."""
+        each = [self.of(claim, server) for server in self.servers]
+        measured = [
+            prose(
+                "**{times}** on {server} ({verdict})",
+                times=_measured(v),
+                server=v.server,
+                verdict=text(v.verdict),
+            )
+            for v in each
+            if v.estimate is not None
+        ]
+        return Prose(listed(measured)) if measured else prose("(not measured)")
 
     def counts(self, server: str) -> Counter[str]:
         """Return how many claims on a server came out how; hypotheses of ours are left out."""
@@ -250,13 +293,7 @@ def _cell(v: Verdict) -> Markup:
 
 
 def _measured(v: Verdict) -> str:
-    if v.estimate is None:
-        return "" if v.low is None else text("at least {low}", low=number(v.low))
-    if v.low is not None and v.high is None:
-        ends = {"estimate": number(v.estimate), "low": number(v.low)}
-        return text("{estimate} (at least {low})", **ends)
-    low, high = (v.estimate if end is None else end for end in (v.low, v.high))
-    return interval_text(stats.Interval(v.estimate, low, high, v.n))
+    return interval_text(v.estimate, v.low, v.high)
 
 
 def _decider(of: Sequence[Verdict]) -> str:

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from innolab import studies
-from innolab.analysis import stats
 from innolab.base import language, quoting, spreadsheet
 from innolab.base.errors import InputError
-from innolab.base.units import number
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.report import citation, embedding, folders, svg
 from innolab.report.prose import Prose, in_markdown, prose
@@ -23,11 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 _PNG_DPI = 192
-_MOST_SERIES = 24
 # Beside each figure of a page: files by their kind. They are found where a report is moved alone.
 _LINKS = {"svg": "SVG", "png": "PNG", "csv": "CSV", "md": "Use this figure"}
-# Not of an arm, so no part of a series.
-_REPETITION = ("trial", "block")
 
 
 @dataclass(frozen=True)
@@ -245,62 +240,6 @@ def _report(folder: Path) -> tuple[str, str] | None:
 
 def _indented(text: str) -> str:
     return "\n".join(f"    {line}" if line else "" for line in text.rstrip().splitlines())
-
-
-def summarized(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":
-    """Return a metric by all other columns: mean, interval, and number of values.
-
-    Parameters
-    ----------
-    shown : a row a run, with the columns of its arm, `block` or `trial`, and the metric
-    arithmetic : whether to take arithmetic means, as of shares and of what may be zero; geometric
-        ones are for times and rates
-    """
-    import pandas as pd
-
-    by = [name for name in shown.columns if name not in (*_REPETITION, metric)]
-    rows = []
-    for levels, of in shown.dropna(subset=[metric]).groupby(by, sort=False, observed=True):
-        found = (stats.arithmetic_mean if arithmetic else mean)(list(of[metric]))
-        ends = {"low": found.low, "high": found.high, "n": found.n}
-        named: dict[str, Any] = dict(zip(by, list(levels), strict=True))
-        rows.append({**named, metric: found.estimate, **ends})
-    return pd.DataFrame(rows, columns=[*by, metric, "low", "high", "n"])
-
-
-def mean(values: Sequence[float]) -> stats.Interval:
-    """Return the geometric mean with its interval; the arithmetic one of values not positive."""
-    positive = all(value > 0 for value in values)
-    return (stats.geometric_mean if positive else stats.arithmetic_mean)(list(values))
-
-
-def plotted(shown: "pd.DataFrame", metric: str, *, arithmetic: bool = False) -> "pd.DataFrame":
-    """Return what a figure of runs plots: single runs, and their means with intervals."""
-    import pandas as pd
-
-    runs = shown.drop(columns=[name for name in ["trial"] if name in shown]).assign(kind="run")
-    means = summarized(shown, metric, arithmetic=arithmetic).assign(kind="mean")
-    both = pd.concat([runs, means], ignore_index=True)
-    return both[["kind", *(name for name in both.columns if name != "kind")]]
-
-
-def described(shown: "pd.DataFrame", metric: str, x: str, *, arithmetic: bool = False) -> str:
-    """Return each series of a figure in words: its value at the first and at the last x."""
-    means = summarized(shown, metric, arithmetic=arithmetic)
-    by = [name for name in means.columns if name not in (x, metric, "low", "high", "n")]
-    groups = means.groupby(by, sort=False, observed=True) if by else [((), means)]
-    said = []
-    for levels, of in groups:
-        name = ", ".join(language.word(str(level)) for level in levels)
-        ends = of if len(of) < 3 else of.iloc[[0, -1]]
-        points = ", ".join(
-            language.text("{value} at {at}", value=number(value), at=at)
-            for at, value in zip(ends[x], ends[metric], strict=True)
-        )
-        said.append(f"{name}: {points}" if name else points)
-    rest = len(said) - _MOST_SERIES
-    more = [language.text("and {n} more", n=rest)] if rest > 0 else []
-    return "; ".join([*said[:_MOST_SERIES], *more])
 
 
 def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:

@@ -11,7 +11,8 @@ from innolab.analysis.verdicts import Verdict
 from innolab.base.language import text
 from innolab.record.runs import RunSet
 from innolab.report import record_tables
-from innolab.report.display import Table, interval_text
+from innolab.report.display import Table
+from innolab.report.summaries import as_text
 from innolab.studies.study import Study
 
 
@@ -51,7 +52,7 @@ def _of(runs: RunSet, member: str, server: str) -> RunSet:
 
 
 def _row(found: PooledClaim) -> dict[str, str]:
-    each = [f"{part.report} {interval_text(part.interval)}" for part in found.entered
+    each = [f"{part.report} {as_text(part.interval)}" for part in found.entered
             if part.interval]  # fmt: skip
     return {
         "claim": found.claim.id,

@@ -2,7 +2,7 @@
 
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from innolab.base import language
@@ -82,3 +82,21 @@ def _shown(value: Any) -> Any:
     return value if isinstance(value, numbers.Number) else in_markdown(
         value if isinstance(value, str) else str(value)
     )  # fmt: skip
+
+
+def listed(words: Iterable[object]) -> str:
+    """Return words as a sentence lists them, in the language chosen; prose if one of them is.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    each = list(words)
+    texts = [one if isinstance(one, Prose) else language.word(str(one)) for one in each]
+    is_prose = any(isinstance(one, Prose) for one in each)
+    if is_prose:
+        texts = [in_markdown(one) for one in texts]
+    # In another language a joining word would depend on the sound before it.
+    if language.chosen() == language.ENGLISH and len(texts) > 1:
+        texts = [" and ".join([", ".join(texts[:-1]), texts[-1]])]
+    sentence = ", ".join(texts)
+    return Prose(sentence) if is_prose else sentence

@@ -3,15 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from innolab.base import language
 from innolab.base.language import text
-from innolab.base.units import bytes_text, seconds_text
+from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result, Run
 from innolab.record.runs import RunSet
 from innolab.report.display import Table
 from innolab.storage.profiles import Calibration, Profile, profiles
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def host(facts: Mapping[str, Any]) -> Table:
@@ -41,8 +44,8 @@ def nodes(runs: Sequence[Run]) -> Table:
     facts = {_letter(place): _flat(of) for place, of in enumerate(runs[0].conditions["nodes"])}
     servers: dict[str, set[str]] = {letter: set() for letter in facts}
     for run in runs:
-        for name, number in run.conditions.get("on_host", {}).items():
-            servers[_letter(number - 1)].add(name)
+        for name, place in run.conditions.get("on_host", {}).items():
+            servers[_letter(place - 1)].add(name)
     return _of_each({"servers": {who: ", ".join(sorted(of)) for who, of in servers.items()}}, facts)
 
 
@@ -95,6 +98,55 @@ def _fact(name: str, value: Any) -> str:
     if value is None:
         return text("unknown")
     return bytes_text(value) if name.endswith("_bytes") else str(value)
+
+
+def arms(counted: "pd.DataFrame") -> Table:
+    """Return the arms with their counts of runs, a row for those that differ in one factor alone.
+
+    Parameters
+    ----------
+    counted : a row an arm, its counts in the last two columns; see `Book.arms`
+    """
+    *factors, valid, not_valid = counted.columns
+    joined = max(reversed(factors), key=lambda name: counted[name].nunique())
+    rest = [name for name in [*factors, valid, not_valid] if name != joined]
+    rows = counted.groupby(rest, sort=False, dropna=False)[joined].agg(_levels).reset_index()
+    return Table(rows[counted.columns])
+
+
+def _levels(levels: "pd.Series[Any]") -> str:
+    return ", ".join(number(one) if isinstance(one, float) else str(one) for one in levels)
+
+
+def conduct(runs: RunSet) -> str:
+    """Return what the host did during the runs that a reader must know, as sentences."""
+    complete = [run.conditions for run in runs.runs if run.status == "complete"]
+    usage = [one["usage"] for one in complete if "usage" in one]
+    hosts = [one["host"] for one in complete]
+    sentences = [
+        text(
+            "At worst {stolen:.1%} of the CPU time was stolen by a hypervisor and {others:.1%} was "
+            "used by other processes.",
+            stolen=max(one["steal_share"] for one in usage),
+            others=max(one["others_share"] for one in usage),
+        )
+        for _ in usage[:1]
+    ]
+    if any(one.get("virtual") for one in hosts):
+        sentences.append(
+            text(
+                "The host is virtual: a layer below may hold the data in its own cache, and cold "
+                "means cold for this kernel."
+            )
+        )
+    if any(one.get("free_page_reporting") for one in hosts):
+        sentences.append(
+            text(
+                "The guest returns free memory to the hypervisor, so touching it again costs a "
+                "fault."
+            )
+        )
+    return " ".join(sentences)
 
 
 def servers(runs: RunSet, unavailable: Mapping[str, str]) -> Table:
@@ -236,8 +288,8 @@ def provenance(runs: RunSet, spec_sha256: str, registered: str) -> Table:
         total.update(run.conditions.get("time_s", {}))
     rows = {
         "runs": f"{len(runs.runs)}",
-        "first started": min(run.started_at for run in runs.runs),
-        "last ended": max(run.ended_at for run in runs.runs),
+        "first started": min((run.started_at for run in runs.runs), default=""),
+        "last ended": max((run.ended_at for run in runs.runs), default=""),
         "innolab commit": ", ".join(
             text("{commit} ({n} runs)", commit=commit, n=n) for commit, n in commits.items()
         ),

@@ -5,11 +5,12 @@ takes part in the fit, so their errors say how far the model can be trusted.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from innolab.analysis import buying, cache_misses, queueing, stats
@@ -70,6 +71,42 @@ def forecasts(
             fit = partial(queueing.fit_writes, miss_cpu_s=reads.model.miss_cpu_s)
             found += [reads, _forecast(arms[arms.load == "read_write"], fit, threads)]
     return [forecast for forecast in found if forecast]
+
+
+def curves(models: Sequence[Forecast], speeds: Mapping[str, Device]) -> pd.DataFrame:
+    """Return what models say of each device, from the smallest to the largest pool."""
+    least, most = POOL_RATIOS["2/18"], POOL_RATIOS["22/18"]
+    return pd.DataFrame(
+        [
+            (model.server, model.load, device, x_ratio, model.tps(x_ratio, speed))
+            for model in models
+            for device, speed in speeds.items()
+            for x_ratio in np.linspace(least, most, 61)
+        ],
+        columns=["server", "load", "device", "pool_ratio", "tps"],
+    )
+
+
+def arms(models: Sequence[Forecast]) -> pd.DataFrame:
+    """Return the arms of all models, as `Forecast.arms`, with more of each.
+
+    `arm` is its name, `access` uniform or skewed, `ratio` modelled over measured throughput, and
+    `off` how far the larger of the two is above the smaller.
+    """
+    if not models:
+        columns = ["server", "load", "device", "distribution", "pool_ratio", "tps"]
+        no_arms = pd.DataFrame(columns=[*columns, "arm", "access", "ratio", "off"])
+        return no_arms.assign(fitted=False, held_out=False).astype(
+            {"fitted": bool, "held_out": bool}
+        )
+    each = pd.concat([model.arms for model in models], ignore_index=True)
+    levels = {ratio: name for name, ratio in POOL_RATIOS.items()}
+    return each.assign(
+        arm=each.device + ", " + each.distribution + ", " + each.pool_ratio.map(levels),
+        access=np.where(each.distribution == "uniform", "uniform", "skewed"),
+        ratio=np.exp(each.log_error),
+        off=np.exp(each.log_error.abs()) - 1,
+    )
 
 
 def _arms(runs: pd.DataFrame, speeds: dict[str, Device], rows: int) -> pd.DataFrame:
