@@ -75,13 +75,12 @@ def forecasts(
 
 def curves(models: Sequence[Forecast], speeds: Mapping[str, Device]) -> pd.DataFrame:
     """Return what models say of each device, from the smallest to the largest pool."""
-    least, most = POOL_RATIOS["2/18"], POOL_RATIOS["22/18"]
     return pd.DataFrame(
         [
             (model.server, model.load, device, x_ratio, model.tps(x_ratio, speed))
             for model in models
             for device, speed in speeds.items()
-            for x_ratio in np.linspace(least, most, 61)
+            for x_ratio in np.linspace(2 / 18, 22 / 18, 61)
         ],
         columns=["server", "load", "device", "pool_ratio", "tps"],
     )
