@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from innolab import studies
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.provenance import own_facts
-from innolab.cli.arguments import parameters_of
+from innolab.cli.options import parameters_of
 from innolab.hosts import inventory, machine, playbooks
 from innolab.record import journal, runlog
 from innolab.record.plan import PLAN_FILE

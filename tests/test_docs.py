@@ -26,7 +26,7 @@ from markdown_it import MarkdownIt
 from playwright.sync_api import Browser
 
 from innolab import cli, studies
-from innolab.cli.arguments import parameters_of
+from innolab.cli.options import parameters_of
 from innolab.hosts import machine
 from innolab.record.runlog import RunLog
 from innolab.report import manifest, render

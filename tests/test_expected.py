@@ -46,7 +46,8 @@ def _report(study: Study, blocks: int = 4, **parameters: object) -> Earlier:
         run.conditions["time_s"] = {"measured passes": _TRIAL_S - 1, "dataset": 1.0}
         runs.append(run)
     stages = {"set-up": 5.0, "dataset": len(runs) + 20.0, "rendering": 7.0}
-    return Earlier("made/1", plan, RunSet(runs, {}, study.kind.within), stages)
+    kept = RunSet(runs, {}, study.kind.within)
+    return Earlier("made/1", Experiment.from_plan(plan, study), kept, stages)
 
 
 def _expected(study: Study, plan: Plan, *earlier: Earlier) -> Expected:
@@ -190,7 +191,7 @@ def test_every_claim_of_every_study_is_in_a_plan_that_a_reference_report_made(na
     runs, time_s = study.read(folder), manifest.read(folder)["time_s"]
     blocks = 1 + max(run.block for run in runs.runs)
     chosen = replace(made, blocks=Blocks(blocks, blocks))
-    found = _expected(study, chosen, Earlier(name, made, runs, time_s))
+    found = _expected(study, chosen, Earlier(name, Experiment.from_plan(made, study), runs, time_s))
     rows = {row.claim for row in found.rows}
     assert rows | {*found.not_measured, *found.not_planned} == {c.id for c in study.claims()}
     # Of ratios and means: largest values, proportions and shares have no factor.

@@ -30,7 +30,7 @@ import itertools, json, sys, time
 from innolab.base.errors import InnolabError
 from innolab.hosts.network import Link, Network
 from innolab.measure import nodes
-from innolab.measure.installing import equip
+from innolab.measure.nodes import equip
 with nodes.connected(sys.argv[1]) as hosts:
     equip(hosts, [], lambda said: None)
     try:
@@ -73,8 +73,6 @@ with machine.measuring_alone(), tempfile.TemporaryDirectory() as place:
     [arm] = [vars(one) for one in ready.arms if one.commit == "semi-sync"]
     ready = ready.with_plan(arms=[arm])
     with opened(ready, Path(place), Silent(), Clock()) as session:
-        session.prepare_datasets()
-        session.prepare_devices()
         run = session.run(ready.trials[0])
 print(json.dumps({"status": run.status, "error": run.error, "on_host": run.conditions["on_host"],
                   "metrics": {k: v for row in run.observations for k, v in row.items()}}))

@@ -29,11 +29,11 @@ from innolab.bench.sysbench import LoadResult, Workload
 from innolab.hosts import machine, pagecache
 from innolab.hosts.held_memory import Memory
 from innolab.measure import measure, prepare
-from innolab.measure.session import Session
+from innolab.measure.session import Session, opened
 from innolab.mysql.server import Server
 from innolab.record.plan import Silent
 from innolab.record.run import Run
-from innolab.studies import judging, trial_order
+from innolab.studies import experiment, judging
 from innolab.studies.experiment import Experiment, Trial
 from innolab.studies.study import Study
 
@@ -67,13 +67,8 @@ def _bench(name: str, report: Path, **parameters: Any) -> Iterator[_Bench]:
     study = studies.find(name)
     with machine.measuring_alone():
         ready = prepare.prepare(Experiment.fresh(study, {"scale": "smoke", **parameters}))
-        session = Session(ready, report, Silent(), Clock())
-        try:
-            session.prepare_datasets()
-            session.prepare_devices()
+        with opened(ready, report, Silent(), Clock()) as session:
             yield _Bench(session, ready.trials)
-        finally:
-            session.close()
 
 
 @pytest.fixture
@@ -229,7 +224,7 @@ def test_a_machine_that_drifts_and_an_order_that_never_changes(
 
     From 70 % of them, which a busy hypervisor always gives: of more nothing would be taken.
     """
-    monkeypatch.setattr(trial_order, "orders", lambda arms, *_: itertools.repeat(arms))
+    monkeypatch.setattr(experiment, "_orders", lambda arms, *_: itertools.repeat(arms))
     study: Study = studies.find("more-memory")
     blocks, cpus = 6, 0.7 * (os.cpu_count() or 1)
     asked = Experiment.fresh(

@@ -25,7 +25,7 @@ from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine, network
 from innolab.measure import prepare
-from innolab.measure.session import Session
+from innolab.measure.session import opened
 from innolab.mysql import replication
 from innolab.mysql.builds import Build
 from innolab.mysql.topology import star
@@ -221,13 +221,8 @@ def test_arms_of_the_reference_alone_are_measured_and_valid(
         ready = prepare.prepare(asked).with_plan(twins=[])
         [arm] = [vars(one) for one in ready.arms if levels.items() <= vars(one).items()]
         ready = ready.with_plan(arms=[arm])
-        session = Session(ready, tmp_path, Silent(), Clock())
-        try:
-            session.prepare_datasets()
-            session.prepare_devices()
+        with opened(ready, tmp_path, Silent(), Clock()) as session:
             run = session.run(ready.trials[0])
-        finally:
-            session.close()
     assert run.status == "complete", run.error
     assert not [one for one in run.checks if one.result == "invalid" and one.check in _OWN]
     if arm["system"] == "proxied":

@@ -23,7 +23,7 @@ from innolab.base.errors import InputError
 from innolab.hosts import machine, observe
 from innolab.hosts.local import HERE
 from innolab.measure import prepare as planning
-from innolab.measure import reproduction, resources
+from innolab.measure import reproduction, reproduction_answer, resources
 from innolab.measure.estimate import Earlier
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Run, trial_key
@@ -35,7 +35,6 @@ from innolab.studies import judging, schedule
 from innolab.studies.experiment import Experiment
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study
-from innolab.verify import reproductions
 
 PACKAGE = ROOT / "tests" / "other_package"
 _REPORTS = sorted(path.parent for path in (ROOT / "reports").glob("*/*/manifest.json"))
@@ -69,15 +68,12 @@ def listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def _earlier(folder: Path) -> Earlier:
-    plan = Plan.read(folder)
-    runs = studies.find(plan.study).read(folder)
-    name = f"{plan.study}/{folder.name}"
-    return Earlier(name, plan, runs, manifest.read(folder)["time_s"])
+    return Earlier.read(folder, studies.find(Plan.read(folder).study))
 
 
 def _claims(reference: Earlier) -> list[Claim]:
     """Return the claims whose arms a reference has."""
-    whole = Experiment.from_plan(reference.plan)
+    whole = reference.experiment
     arms = [vars(arm) for arm in whole.arms]
     return [claim for claim in whole.study.claims() if claim.measure and claim.arms_among(arms)]
 
@@ -94,7 +90,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("folder", _REPORTS, ids=_IDS)
 def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> None:
     reference = _earlier(folder)
-    whole = Experiment.from_plan(reference.plan)
+    whole = reference.experiment
     claims = _claims(reference)
     assert claims
     within = set(whole.study.kind.within)
@@ -125,7 +121,7 @@ def test_every_claim_of_a_reference_gets_its_arms_and_no_other(folder: Path) -> 
 @pytest.mark.parametrize("folder", _REPORTS, ids=_IDS)
 def test_a_restricted_plan_has_a_digest_of_its_own_and_a_whole_one_keeps_its(folder: Path) -> None:
     reference = _earlier(folder)
-    whole = Experiment.from_plan(reference.plan)
+    whole = reference.experiment
     chosen = [planning.only(whole, claim) for claim in _claims(reference)]
     digests = {experiment.plan_sha256 for experiment in [whole, *chosen]}
     assert len(digests) == 1 + len(chosen)
@@ -231,15 +227,16 @@ def test_a_strange_claim_is_refused_in_one_paragraph(given: str) -> None:
 
 
 def test_a_reference_without_the_arms_is_refused(study: Study) -> None:
-    reference = Experiment.fresh(study, {"builds": ["x"], "devices": ["host"]})
-    name = "multi-buffer-pool/1"
+    experiment = Experiment.fresh(study, {"builds": ["x"], "devices": ["host"]})
+    reference = Earlier("multi-buffer-pool/1", experiment, RunSet([], {}, study.kind.within), {})
     claims = {claim.id: claim for claim in study.claims()}
     with pytest.raises(InputError, match="Name another report of multi-buffer-pool with --report"):
-        reproduction.servers_of(reference, claims["F1-disk-8v1-emulated"], name)
-    assert reproduction.servers_of(reference, claims["F1-warm-8v1"], name) == ["x"]
-    lost = reference.with_plan(missing_devices={"s3-disk": "it needs root"})
+        reproduction.servers_of(reference, claims["F1-disk-8v1-emulated"])
+    assert reproduction.servers_of(reference, claims["F1-warm-8v1"]) == ["x"]
+    missing = experiment.with_plan(missing_devices={"s3-disk": "it needs root"})
+    lost = reference._replace(experiment=missing)
     with pytest.raises(InputError, match=r"did not measure .*: it needs root"):
-        reproduction.servers_of(lost, claims["F1-disk-8v1-emulated"], name)
+        reproduction.servers_of(lost, claims["F1-disk-8v1-emulated"])
 
 
 def _verdict(outcome: str, **changes: Any) -> Verdict:
@@ -263,8 +260,8 @@ def _verdict(outcome: str, **changes: Any) -> Verdict:
     ],
 )
 def test_verdicts_agree_only_where_both_decide(one: str, other: str, agree: bool | None) -> None:
-    assert reproduction.agrees(_verdict(one), _verdict(other)) is agree
-    assert reproduction.agrees(_verdict(other), _verdict(one)) is agree
+    assert reproduction_answer.agrees(_verdict(one), _verdict(other)) is agree
+    assert reproduction_answer.agrees(_verdict(other), _verdict(one)) is agree
 
 
 # What it takes.
@@ -285,7 +282,7 @@ def test_the_time_of_each_claim_is_that_of_its_arms_in_the_record(
     change_s = resources.TrialTimes(study, reference.runs.runs, "").change_s
     ratios = []
     for claim in _claims(reference):
-        chosen = planning.only(Experiment.from_plan(reference.plan, study), claim).plan
+        chosen = planning.only(reference.experiment, claim).plan
         of = [r for r in reference.runs.runs if r.factors in chosen.arms and not r.twin]
         of = [run for run in of if run.status == "complete"]
         blocks = min(sum(run.factors == arm for run in of) for arm in chosen.arms)
@@ -331,7 +328,7 @@ def test_one_report_foretells_another_within_a_quarter(prepared: None) -> None:
     one, other = [_earlier(f) for f in _REPORTS if f.parent.name == "access-paths"]
     study = studies.find("access-paths")
     for claim in _claims(one):
-        chosen = planning.only(Experiment.from_plan(one.plan, study), claim).plan
+        chosen = planning.only(one.experiment, claim).plan
         arms = [arm for arm in chosen.arms if any(r.factors == arm for r in other.runs.runs)]
         chosen = replace(chosen, arms=arms, twins=[], blocks=Blocks(1, 1))
         found = resources.estimate(Experiment.from_plan(chosen, study), one, {})
@@ -359,12 +356,12 @@ def _made_reference(study: Study, **conditions: Any) -> Earlier:
         runs.append(run)
     kept = RunSet(runs, {"0123456789abcdef": made_variables()}, study.kind.within)
     time_s = {"calibration": 8.0, "set-up": 600.0, "dataset": 40.0}
-    return Earlier("multi-buffer-pool/1", plan, kept, time_s)
+    return Earlier("multi-buffer-pool/1", Experiment.from_plan(plan, study), kept, time_s)
 
 
 def _estimate(study: Study, name: str, reference: Earlier, **judged: Verdict) -> Any:
     [claim] = [one for one in study.claims() if one.id == name]
-    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim)
+    chosen = planning.only(reference.experiment, claim)
     return resources.estimate(chosen, reference, judged)
 
 
@@ -392,7 +389,9 @@ def test_blocks_are_those_that_the_reference_needed(study: Study, prepared: None
 def test_a_time_that_was_given_cuts_the_last_block(study: Study, prepared: None) -> None:
     reference = _made_reference(study)
     parameters = {**reference.plan.parameters, "effort": "5min"}
-    short = reference._replace(plan=replace(reference.plan, parameters=parameters))
+    short = reference._replace(
+        experiment=Experiment.from_plan(replace(reference.plan, parameters=parameters))
+    )
     assert _estimate(study, "F1-disk-8v1-host", short).last == int(300 / (2 * 3 * 11.0))
 
 
@@ -406,7 +405,7 @@ def test_what_waits_for_processors_counts_by_their_speed(
     assert resources.speed(reference) == 2
     assert resources.speed(_made_reference(study, probe={"cpu_ops_per_s": 9.0})) == 1, "of a shell"
     [claim] = [one for one in study.claims() if one.id == "F1-disk-8v1-host"]
-    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim)
+    chosen = planning.only(reference.experiment, claim)
     same, twice = (resources.estimate(chosen, reference, {}, faster) for faster in (1.0, 2.0))
     trials = 6 * 3 * 2
     # Half of four seconds: passes and probes take what they took.
@@ -421,7 +420,7 @@ def test_data_that_are_not_here_are_counted_or_said(
     monkeypatch.setattr(resources.builds, "find", lambda *_: found)
     monkeypatch.setattr(machine, "cache_folder", lambda: tmp_path)
     [claim] = [one for one in study.claims() if one.id == "F1-warm-8v1"]
-    chosen = planning.only(Experiment.from_plan(reference.plan, study), claim).plan
+    chosen = planning.only(reference.experiment, claim).plan
     one = Experiment.from_plan(
         replace(chosen, parameters={**chosen.parameters, "builds": ["x"]}), study
     )
@@ -681,7 +680,7 @@ def _require_judged_again(made: Path, folder: Path) -> None:
     status, said, errors = _done(*words, reports=folder)
     assert status == 0, errors
     assert "the answer follows from its runs" in said
-    log, answer = made / "runs.jsonl", made / reproductions.ANSWER_FILE
+    log, answer = made / "runs.jsonl", made / reproduction.ANSWER_FILE
     untouched = log.read_text(), answer.read_text()
     body = json.loads(untouched[1])
     body["servers"][0]["here"] |= {"verdict": "reproduced", "estimate": 9.0}

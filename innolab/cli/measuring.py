@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from innolab.base.errors import InputError
-from innolab.cli.arguments import parameters_of
-from innolab.cli.options import Effort, Named, Scale, StudyName
+from innolab.cli.options import Effort, Named, Scale, StudyName, parameters_of
 
 
 def run(

@@ -8,12 +8,12 @@ import typer
 
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import printable
-from innolab.cli.arguments import parameters_of
 from innolab.cli.options import (
     AsJson,
     Named,
     ReportName,
     ReportNames,
+    parameters_of,
     report_names,
     study_names,
 )

@@ -1,13 +1,12 @@
 """Verbs that run nothing: which studies there are, what this host has, what a plan decides."""
 
-import contextlib
+import itertools
 from typing import Annotated, Any
 
 import typer
 
 from innolab.base.errors import InnolabError
-from innolab.cli.arguments import parameters_of
-from innolab.cli.options import AsJson, Effort, Named, Scale, StudyName
+from innolab.cli.options import AsJson, Effort, Named, Scale, StudyName, parameters_of
 
 # Earlier reports that a plan is compared with: reading one takes a tenth of a second.
 _MOST_EARLIER = 4
@@ -102,7 +101,7 @@ def plan(
     if trials and not as_json:
         lines = [plan_text.trial_line(trial) for trial in ready.trials]
     else:
-        earlier = _earlier(found, ready.plan)
+        earlier = list(itertools.islice(estimate.earlier_reports(ready), _MOST_EARLIER))
         expects = estimate.expected(ready, earlier)
         if as_json:
             documents.show(documents.planned(ready.plan, ready.trials, expects, not_run))
@@ -110,26 +109,3 @@ def plan(
         plans = {report.name: report.plan for report in earlier}
         lines = plan_text.summary(ready, expects, plans)
     print("\n".join([*lines, *(f"not run: {name}: {why}" for name, why in not_run.items())]))
-
-
-def _earlier(study: Any, chosen: Any) -> list[Any]:
-    """Return the earlier reports that a plan is compared with, that which is preferred first.
-
-    A damaged one is left out: it is no reason not to plan, and `verify` says what is wrong.
-    """
-    from innolab.measure.estimate import Earlier, effort_of, nearest_first
-    from innolab.record.plan import Plan
-    from innolab.report import folders, manifest
-
-    plans, reports = {}, []
-    for folder in folders.finished(study.name):
-        with contextlib.suppress(InnolabError, ValueError):
-            effort_of(plan := Plan.read(folder))
-            plans[folder.name] = plan
-    for version in nearest_first(plans, chosen)[:_MOST_EARLIER]:
-        folder = folders.reports_folder() / study.name / version
-        with contextlib.suppress(InnolabError):
-            time_s = manifest.read(folder)["time_s"]
-            name = f"{study.name}/{version}"
-            reports.append(Earlier(name, plans[version], study.read(folder), time_s))
-    return reports

@@ -160,7 +160,6 @@ def _answered(at: str, answer: Any) -> Any:
 
 
 def _require_alone(at: str, found: Ability, members: Mapping[str, str]) -> None:
-    """Raise InputError where another worker is the same host."""
     for other, member in members.items():
         if member == found.member:
             raise InputError(
@@ -170,7 +169,6 @@ def _require_alone(at: str, found: Ability, members: Mapping[str, str]) -> None:
 
 
 def _require_alike(at: str, found: Ability, first: tuple[str, Ability] | None) -> None:
-    """Raise InputError where a host would not measure the same as this machine and the first."""
     if difference := differing_here(found):
         raise InputError(
             f"This machine and the host at {at} differ in {difference}. Set them up alike, or "

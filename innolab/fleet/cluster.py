@@ -18,7 +18,7 @@ from innolab.hosts.bundle import Bundle
 from innolab.hosts.installed import Worker
 from innolab.hosts.inventory import Named, named_hosts
 from innolab.hosts.ssh import Remote
-from innolab.measure.installing import equip
+from innolab.measure.nodes import equip
 from innolab.mysql.builds import TOOLS
 from innolab.record.plan import Progress
 from innolab.studies.experiment import Experiment

@@ -229,7 +229,6 @@ class Fleet:
         self._working[str(future.key)] = _Copy(worker, task.block, time.monotonic(), future)
 
     def _is_late(self, one: _Wanted) -> bool:
-        """Return whether one more host should measure a block that is being measured."""
         return one.found is None and self._lateness(one.task.block) > _SLOW
 
     def _lateness(self, block: int) -> float:
@@ -271,7 +270,6 @@ class Fleet:
             )
 
     def _take(self, copy: _Copy) -> None:
-        """Take what a host gives: a block, or why it gives none."""
         if (one := self._wanted.get(copy.block)) is None:
             # Another host gave it before.
             del self._working[copy.future.key]
@@ -319,7 +317,6 @@ class Fleet:
             yield one.found
 
     def _take_back(self) -> None:
-        """Take blocks back from hosts that are lost."""
         known = self.hosts.workers()
         for copy in [copy for copy in self._working.values() if copy.worker not in known]:
             self._lose(copy)

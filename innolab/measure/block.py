@@ -172,8 +172,6 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
         folder = Path(place)
         runs = []
         with opened(experiment, folder, Silent(), Clock()) as session:
-            session.prepare_datasets()
-            session.prepare_devices()
             for done, trial in enumerate(trials):
                 heed(done, len(trials))
                 run = session.run(trial)

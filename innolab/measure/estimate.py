@@ -3,11 +3,13 @@
 Numbers only, of plans and recorded runs; `innolab.measure.plan_text` puts them into words.
 """
 
+import contextlib
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from innolab.analysis import group_sequential, outcomes, power
 from innolab.analysis.claims import Claim, Largest, Proportion
@@ -17,10 +19,12 @@ from innolab.base.errors import InnolabError
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import Factors, trial_key
 from innolab.record.runs import RunSet
+from innolab.report import folders, manifest
 from innolab.studies.experiment import Experiment
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Study
 
+Key = TypeVar("Key", bound=Hashable)
 # What a session does before its first trial.
 _BEFORE = ("set-up", "dataset", "arranging", "calibration")
 # What of a trial's time grows with the length of its windows.
@@ -33,9 +37,27 @@ class Earlier(NamedTuple):
     """A finished report of the same study; `time_s` is what its manifest says, by stage."""
 
     name: str
-    plan: Plan
+    experiment: Experiment
     runs: RunSet
     time_s: Mapping[str, float]
+
+    @property
+    def plan(self) -> Plan:
+        """Return the report's plan."""
+        return self.experiment.plan
+
+    @classmethod
+    def read(cls, folder: Path, study: Study) -> "Earlier":
+        """Return the report in a folder.
+
+        Raises
+        ------
+        InnolabError
+            If it is damaged, or its parameters are not those of the study.
+        """
+        time_s = manifest.read(folder)["time_s"]
+        name = f"{study.name}/{folder.name}"
+        return cls(name, Experiment.read(folder, study), study.read(folder), time_s)
 
 
 class Look(NamedTuple):
@@ -127,16 +149,31 @@ def effort_of(plan: Plan) -> str | None:
     return Parameters(scale=given["scale"], effort=given["effort"]).effort_name
 
 
-def nearest_first(plans: Mapping[str, Plan], chosen: Plan) -> list[str]:
-    """Return the names of earlier plans: of the same scale and effort first, then the newest.
+def earlier_reports(ready: Experiment) -> Iterator[Earlier]:
+    """Yield the finished reports of a study, that which is preferred first.
+
+    A damaged one is left out: it is no reason not to plan, and `verify` says what is wrong.
+    """
+    plans = {}
+    for folder in folders.finished(ready.name):
+        with contextlib.suppress(InnolabError, ValueError):
+            effort_of(plan := Plan.read(folder))
+            plans[folder] = plan
+    for folder in nearest_first(plans, ready.plan):
+        with contextlib.suppress(InnolabError):
+            yield Earlier.read(folder, ready.study)
+
+
+def nearest_first(plans: Mapping[Key, Plan], chosen: Plan) -> list[Key]:
+    """Return the keys of earlier plans: of the same scale and effort first, then the newest.
 
     Parameters
     ----------
-    plans : by name, oldest first
+    plans : oldest first
     """
 
-    def differs(name: str) -> tuple[bool, bool]:
-        other = plans[name]
+    def differs(key: Key) -> tuple[bool, bool]:
+        other = plans[key]
         is_scale = other.parameters["scale"] == chosen.parameters["scale"]
         return not is_scale, effort_of(other) != effort_of(chosen)
 
@@ -181,7 +218,6 @@ def _level(blocks: int, of: Blocks) -> float | None:
 
 
 def _last_look(blocks: Blocks, budget_s: float | None, duration: Duration | None) -> int:
-    """Return the last block that the time given allows if no arm stops before it."""
     if budget_s is None or duration is None or not duration.block_s:
         return blocks.last
     return max(blocks.first, min(blocks.last, int(budget_s / duration.block_s)))
@@ -226,7 +262,6 @@ def _factor(half: float) -> float:
 def _noise(
     claim: Claim, server: str, units: Mapping[str, str], earlier: Sequence[Earlier]
 ) -> _Noise | str:
-    """Return the noise of a claim in the first report that has it, or why none does."""
     if isinstance(claim.measure, Largest):
         return "a largest value has no interval"
     if isinstance(claim.measure, Proportion):

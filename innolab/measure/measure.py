@@ -122,8 +122,6 @@ def _run_trials(
     began, ran = time.monotonic(), 0
     opening = opened(experiment, folder, progress, clock, keep_failed=keep_failed)
     with opening as session:
-        session.prepare_datasets()
-        session.prepare_devices()
         log.begin(_start(experiment))
         while missing := _missing(experiment, folder):
             recorded = len(experiment.study.read(folder).runs)

@@ -15,7 +15,6 @@ from typing import Any
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError, InputError
 from innolab.measure import estimate, plan_text
-from innolab.measure.estimate import Earlier
 from innolab.measure.measure import measure
 from innolab.measure.prepare import prepare
 from innolab.measure.progress import Shown
@@ -131,14 +130,12 @@ def differing(recorded: Experiment, asked: Experiment) -> dict[str, tuple[Any, A
 
 
 def _recorded(study: Study) -> Iterator[tuple[Path, Experiment]]:
-    """Yield the reports of a study, the newest first; damaged ones left out."""
     for folder in reversed([*folders.finished(study.name), *folders.unfinished(study.name)]):
         with contextlib.suppress(InnolabError):
             yield folder, Experiment.read(folder, study)
 
 
 def _newest_first(recorded: Mapping[Path, Experiment], asked: Experiment) -> list[Path]:
-    """Return the reports that may be shown, that which is preferred first."""
     others = {folder: differing(one, asked) for folder, one in recorded.items()}
     fitting = [folder for folder, names in others.items() if not names]
     study = asked.study
@@ -146,16 +143,11 @@ def _newest_first(recorded: Mapping[Path, Experiment], asked: Experiment) -> lis
     if asked.parameters.model_dump(exclude=asks) != study.parameters().model_dump(exclude=asks):
         return fitting
     repeats = study.parameters.with_role("repeats")
-    near = [f for f, names in others.items() if names and not _is_unfinished(f)]
+    near = [f for f, names in others.items() if names and not f.name.endswith(folders.UNFINISHED)]
     return [*fitting, *sorted(near, key=lambda folder: bool(others[folder].keys() - repeats))]
 
 
-def _is_unfinished(folder: Path) -> bool:
-    return folder.name.endswith(folders.UNFINISHED)
-
-
 def _is_whole(recorded: Experiment, folder: Path) -> bool:
-    """Return whether a folder has every run that today's study calls for."""
     try:
         runs = recorded.study.read(folder)
         entries, _ = RunLog(folder / runlog.FILE, recorded.study.kind.upgrade).entries()
@@ -189,7 +181,6 @@ def _notice(report: Path, others: Mapping[str, tuple[Any, Any]]) -> Prose:
 
 
 def _nothing_fits(recorded: Mapping[Path, Experiment], asked: Experiment) -> str:
-    """Return that no report can be shown, and which there are."""
     if not recorded:
         return f"No report of {asked.name} is recorded in {folders.reports_folder()}."
     said = []
@@ -206,18 +197,11 @@ def _nothing_fits(recorded: Mapping[Path, Experiment], asked: Experiment) -> str
 
 
 def _duration(ready: Experiment) -> str:
-    """Return how long measuring takes, as far as earlier reports say."""
-    oldest_first = reversed(list(_recorded(ready.study)))
-    plans = {str(folder): one.plan for folder, one in oldest_first if not _is_unfinished(folder)}
-    for name in estimate.nearest_first(plans, ready.plan):
-        with contextlib.suppress(InnolabError):
-            time_s = manifest.read(Path(name))["time_s"]
-            runs = ready.study.read(Path(name))
-            earlier = Earlier(_name(Path(name)), plans[name], runs, time_s)
-            found = estimate.expected(ready, [earlier])
-            if lasts := found.duration:
-                most = plan_text.about(lasts.until(found.last.blocks) + lasts.after_s)
-                return f"It may take {most}, by the times in {lasts.report}."
+    for earlier in estimate.earlier_reports(ready):
+        expected = estimate.expected(ready, [earlier])
+        if lasts := expected.duration:
+            most = plan_text.about(lasts.until(expected.last.blocks) + lasts.after_s)
+            return f"It may take {most}, by the times in {lasts.report}."
     if budget_s := ready.parameters.budget_s:
         return f"It takes up to {plan_text.about(budget_s)}, as its effort says."
     return "No report says how long it takes; the cell shows the time left."

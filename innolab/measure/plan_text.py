@@ -57,7 +57,6 @@ def _size(chosen: Plan, expected: Expected, of_block: int) -> str:
 
 
 def _looks(expected: Expected) -> str:
-    """Return when claims are judged, and at which level."""
     first, last, declared = expected.first, expected.last, expected.declared
     if first.level is None or last.level is None:
         return "One block leaves no interval, so this plan decides no claim."
@@ -85,7 +84,6 @@ def _twins(chosen: Plan) -> list[str]:
 
 
 def _time(expected: Expected) -> list[str]:
-    """Return how long the plan takes, and by what that is known."""
     found = expected.duration
     if found is None:
         return ["How long it takes is unknown: there is no earlier report of these measurements."]
@@ -137,7 +135,6 @@ def _other(chosen: Plan, other: Plan) -> str:
 
 
 def _claims(expected: Expected) -> list[str]:
-    """Return a line for each claim on each server, and what its columns mean."""
     lines: list[str] = []
     if reports := dict.fromkeys(row.report for row in expected.rows if row.report):
         lines = [

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from innolab.analysis.claims import Claim
 from innolab.base import places
@@ -19,8 +20,46 @@ from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST, profiles
 from innolab.studies.experiment import Experiment
-from innolab.studies.needs import Needs, needs
 from innolab.studies.study import Arm, Study
+
+# What a file system needs beside its files.
+_FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
+
+
+class Needs(NamedTuple):
+    """What a study needs of its host: memory, disk for datasets and clones, emulated disks.
+
+    `emulated_bytes` are those of each; there is one for all limits and one for all service times.
+    """
+
+    memory_bytes: int
+    disk_bytes_per_build: int
+    emulated_bytes: int
+    emulated_disks: int
+
+
+def needs(experiment: Experiment) -> Needs:
+    """Return what an experiment needs of a host: the largest pool, all copies of the data.
+
+    An upper bound: pools need not fill, nor need trials add all that they may to the data.
+    """
+    study, parameters, arms = experiment.study, experiment.parameters, experiment.arms
+    recipe = study.dataset(parameters)
+    asked = (study.settings(parameters, arm, recipe.expected) for arm in arms)
+    pools = [int(settings.get("innodb_buffer_pool_size", 0)) for settings in asked]
+    devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
+    whole = recipe.size_bytes + study.demands.grows_bytes(parameters)
+    is_here = not devices or HOST in devices or bool(study.demands.arrays(parameters))
+    emulated = {profiles()[name].times is not None for name in devices & profiles().keys()}
+    # Those that are read stay, one for each build; those that are written have their places.
+    copies = len(parameters.builds) + study.demands.copies - 1
+    emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
+    return Needs(
+        memory_bytes=max(pools, default=0) + study.demands.extra_bytes(parameters),
+        disk_bytes_per_build=recipe.size_bytes + (study.demands.copies * whole if is_here else 0),
+        emulated_bytes=emulated_bytes if emulated else 0,
+        emulated_disks=len(emulated),
+    )
 
 
 def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
@@ -113,7 +152,6 @@ def _twins(whole: Experiment) -> list[Factors]:
 
 
 def _builds(asked: Experiment, cache: Path) -> tuple[list[Build], dict[str, str]]:
-    """Return the builds that can run a study, and why others that were asked for are not there."""
     found = [builds.find(cache, wanted) for wanted in asked.parameters.builds]
     usable = [b for b in found if isinstance(b, Build)]
     missing = {b.id: b.reason for b in found if isinstance(b, Unavailable)}
@@ -165,7 +203,6 @@ def _require_host(ready: Experiment, usable: list[Build], wanted: Needs, found: 
 
 
 def _with_usable_devices(asked: Experiment) -> tuple[Experiment, dict[str, str]]:
-    """Return an experiment without the devices that are not possible here, and why."""
     real = asked.study.demands.arrays(asked.parameters)
     wanted = [name for name in asked.devices if name not in real]
     reasons = _reasons(wanted)

@@ -1,25 +1,40 @@
-"""One claim measured again: which study has it, and its arms as a reference planned them."""
+"""One claim measured again: its study, its arms as a reference planned them, and the answer.
 
+Reproductions are next to the reports of their study, in reproductions/CLAIM/VERSION: plan, runs and
+the answer. There is no page: the answer follows from the runs, and can be judged again from them.
+"""
+
+import datetime
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from innolab import studies
 from innolab.analysis.claims import Claim
-from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.verdicts import Verdict
+from innolab.base import files, parsing
+from innolab.base.clock import Clock
 from innolab.base.errors import InputError
+from innolab.base.provenance import own_facts
 from innolab.base.quoting import shown
 from innolab.hosts import machine
+from innolab.measure import reproduction_answer, workflow
 from innolab.measure.estimate import Earlier
 from innolab.measure.prepare import prepare
 from innolab.mysql import builds
-from innolab.record.plan import Blocks
+from innolab.record import runlog, series_store
+from innolab.record.plan import PLAN_FILE, Blocks, Plan, Progress
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
+from innolab.report import folders, manifest
 from innolab.studies import judging
 from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
+ANSWER_FILE = "answer.json"
+# The files that an answer follows from.
+DIGESTED = (PLAN_FILE, runlog.FILE)
 _CLOSE, _MOST_CLOSE = 0.6, 5
 # Facts of a host that a reader would look at first where verdicts differ.
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "kernel", "virtual")
@@ -64,9 +79,7 @@ def _close(name: str, known: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*begin, *(lower[text] for text in alike)]))[:_MOST_CLOSE]
 
 
-def planned(
-    study: Study, claim: Claim, reference: Earlier, server: str | None = None
-) -> Experiment:
+def planned(claim: Claim, reference: Earlier, server: str | None = None) -> Experiment:
     """Return a claim's arms as this host can run them, with all else as a reference has it.
 
     Parameters
@@ -78,21 +91,20 @@ def planned(
     InputError
         Where the reference does not have the arms, or this host cannot run them.
     """
-    whole = Experiment.from_plan(reference.plan, study)
-    servers = servers_of(whole, claim, reference.name)
+    servers = servers_of(reference, claim)
     if server is not None and server not in servers:
         raise InputError(
             f"{reference.name} has no arms of {claim.id} on {shown(server)}. It has them on: "
             f"{', '.join(servers)}."
         )
-    asked, gone = _on_this_host(whole, reference.name, [server] if server else servers)
+    asked, gone = _on_this_host(reference, [server] if server else servers)
     ready = prepare(asked, claim)
     return ready.with_plan(
         unavailable={**ready.plan.unavailable, **gone}, blocks=blocks_of(reference)
     )
 
 
-def servers_of(reference: Experiment, claim: Claim, name: str) -> list[str]:
+def servers_of(reference: Earlier, claim: Claim) -> list[str]:
     """Return the builds of a reference that have the arms of a claim.
 
     Raises
@@ -104,15 +116,15 @@ def servers_of(reference: Experiment, claim: Claim, name: str) -> list[str]:
     servers = [
         build
         for build in plan.builds
-        if claim.arms_among([vars(arm) for arm in reference.arms_on(build)])
+        if claim.arms_among([vars(arm) for arm in reference.experiment.arms_on(build)])
     ]
     if not servers:
         wanted = {str(side["device"]) for side in claim.sides if "device" in side}
         said = [why for device, why in plan.missing_devices.items() if device in wanted]
         because = f": {'; '.join(said)}" if said else ""
         raise InputError(
-            f"{name} did not measure the arms of {claim.id}{because}. Name another "
-            f"report of {reference.name} with --report; see: innolab list"
+            f"{reference.name} did not measure the arms of {claim.id}{because}. Name another "
+            f"report of {plan.study} with --report; see: innolab list"
         )
     return servers
 
@@ -123,9 +135,7 @@ def blocks_of(reference: Earlier) -> Blocks:
     return reference.plan.blocks or Blocks(has, has)
 
 
-def _on_this_host(
-    reference: Experiment, name: str, servers: Sequence[str]
-) -> tuple[Experiment, dict[str, str]]:
+def _on_this_host(reference: Earlier, servers: Sequence[str]) -> tuple[Experiment, dict[str, str]]:
     """Return a reference's parameters with those of its builds that are here, and why others not.
 
     Raises
@@ -134,7 +144,7 @@ def _on_this_host(
         Where none is here.
     """
     kept, gone = [], {}
-    for wanted in reference.parameters.builds:
+    for wanted in reference.experiment.parameters.builds:
         try:
             found = builds.find(machine.cache_folder(), wanted)
         except InputError as why:
@@ -146,11 +156,11 @@ def _on_this_host(
             kept.append(wanted)
     if not kept:
         raise InputError(
-            f"This host has none of the builds of {name} ({', '.join(servers)}). "
+            f"This host has none of the builds of {reference.name} ({', '.join(servers)}). "
             + " ".join(dict.fromkeys(gone.values()))
         )
-    parameters = reference.parameters.model_copy(update={"builds": kept})
-    return Experiment.fresh(reference.study, parameters), gone
+    parameters = reference.experiment.parameters.model_copy(update={"builds": kept})
+    return Experiment.fresh(reference.experiment.study, parameters), gone
 
 
 def verdicts(experiment: Experiment, claim: Claim, runs: RunSet) -> dict[str, Verdict]:
@@ -159,11 +169,109 @@ def verdicts(experiment: Experiment, claim: Claim, runs: RunSet) -> dict[str, Ve
     return {verdict.server: verdict for verdict in judged}
 
 
-def agrees(one: Verdict, other: Verdict) -> bool | None:
-    """Return whether two verdicts agree; None where one of them decides nothing."""
-    if one.verdict in DECIDED and other.verdict in DECIDED:
-        return one.verdict == other.verdict
-    return None
+def reference_of(study: Study, report: str | None) -> tuple[Earlier, str]:
+    """Return the report that a claim is reproduced from, the newest if none is named; its seal.
+
+    Raises
+    ------
+    InputError
+        If there is none, it is of another study, or it was changed after it was sealed.
+    """
+    finished = folders.finished(study.name)
+    if report is None and not finished:
+        raise InputError(
+            f"There is no finished report of {study.name} below {folders.reports_folder()}. Make "
+            f"one: innolab run {study.name}; or name one with --report."
+        )
+    folder = folders.find(report) if report else finished[-1]
+    body, measured = manifest.read(folder), Plan.read(folder).study
+    if measured != study.name:
+        raise InputError(f"{folder.name} is a report of {measured}, not of {study.name}.")
+    for name in DIGESTED:
+        if body["files"].get(name) != manifest.digest(folder / name):
+            raise InputError(
+                f"{name} of {study.name}/{folder.name} was changed after the report was sealed, so "
+                "it is no reference. Take the report from its source."
+            )
+    reference = Earlier.read(folder, study)
+    if not reference.runs.runs:
+        raise InputError(f"{reference.name} holds no run, so it is no reference.")
+    return reference, body["seal"]
+
+
+def measured(
+    claim: Claim,
+    ready: Experiment,
+    reference: Earlier,
+    asked: Mapping[str, Verdict],
+    body: Mapping[str, Any],
+    progress: Progress,
+) -> tuple[Path, dict[str, Any]]:
+    """Measure a plan or what is left of it, judge it, and return its folder and the answer.
+
+    Parameters
+    ----------
+    asked : the reference's verdicts by server
+    body : what the answer says of the claim, the reference and the estimate
+    """
+    clock, place = Clock(), _place(ready.name, claim.id)
+    with workflow.begun(ready, progress, place=place) as (_, folder):
+        runs = workflow.measured(ready, folder, progress, clock, has_page=False)
+        workflow.require_complete(runs, folder)
+        answer = {
+            **body,
+            "servers": reproduction_answer.servers(asked, verdicts(ready, claim, runs)),
+            "differences": differences(ready, reference, runs.runs),
+            "taken": reproduction_answer.taken(runs.runs, clock.account()["total"]),
+            "innolab": own_facts(),
+            "judged_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        }
+        series_store.merge(folder)
+        digests = {name: manifest.digest(folder / name) for name in DIGESTED}
+        files.write_json(folder / ANSWER_FILE, {**answer, "files": digests})
+        return folder.rename(folder.with_name(folders.version_of(folder))), answer
+
+
+def _place(study: str, claim: str) -> str:
+    return f"{study}/reproductions/{claim}"
+
+
+def newest(study: str, claim: str) -> Path:
+    """Return the newest finished reproduction of a claim.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    finished = folders.finished(_place(study, claim), ANSWER_FILE)
+    if not finished:
+        raise InputError(
+            f"There is no finished reproduction of {claim} below {folders.reports_folder()}. Make "
+            f"one: innolab reproduce {claim}"
+        )
+    return finished[-1]
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the answer of a reproduction.
+
+    Raises
+    ------
+    InputError
+        Where it is damaged.
+    """
+    path = folder / ANSWER_FILE
+    try:
+        body = parsing.json_file(path)
+        wanted = {"claim", "reference", "servers", "files", "judged_at"}
+        if not isinstance(body, dict) or wanted - body.keys():
+            raise ValueError("it is no answer")
+        return body
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged ({parsing.reason(error)}). Take it from its source."
+        ) from None
 
 
 def differences(experiment: Experiment, reference: Earlier, runs: Sequence[Run]) -> list[str]:
@@ -184,7 +292,6 @@ def differences(experiment: Experiment, reference: Earlier, runs: Sequence[Run])
 
 
 def _facts(runs: Sequence[Run]) -> Mapping[str, object]:
-    """Return the facts of hosts and binaries that runs name, by what they are of."""
     facts: dict[str, object] = {}
     for run in runs:
         facts |= {f"the host's {name}": run.conditions["host"].get(name) for name in _HOST_FACTS}

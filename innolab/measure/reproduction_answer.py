@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from innolab.analysis.claims import Claim
+from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.verdicts import Verdict
 from innolab.base.text_columns import aligned
 from innolab.base.units import bytes_text, number
-from innolab.measure import reproduction, resources
+from innolab.measure import resources
 from innolab.measure.estimate import Earlier, effort_of
 from innolab.measure.plan_text import about
 from innolab.measure.resources import Amount, Estimate
@@ -60,11 +61,18 @@ def servers(
             "server": name,
             "reference": _verdict(reference[name]),
             "here": _verdict(one),
-            "agree": reproduction.agrees(reference[name], one),
+            "agree": agrees(reference[name], one),
         }
         for name, one in here.items()
         if name in reference
     ]
+
+
+def agrees(one: Verdict, other: Verdict) -> bool | None:
+    """Return whether two verdicts agree; None if one of them decides nothing."""
+    if one.verdict in DECIDED and other.verdict in DECIDED:
+        return one.verdict == other.verdict
+    return None
 
 
 def _verdict(one: Verdict) -> dict[str, Any]:
@@ -96,7 +104,6 @@ def plan_lines(claim: Claim, chosen: Plan, found: Estimate, reference: Earlier) 
 
 
 def _takes(found: Estimate) -> list[str]:
-    """Return the time, memory and disk of an estimate, a sentence or two each."""
     said = f"It takes about {about(found.expected_s)}"
     if found.first != found.last:
         needed = sorted(set(found.blocks.values()))
@@ -152,7 +159,6 @@ def answer_lines(body: Mapping[str, Any]) -> list[str]:
 
 
 def _of(taken: Mapping[str, Any], expected: Mapping[str, Any], what: str) -> str:
-    """Return how much of memory or disk was taken beside what was expected."""
     found, kind = taken[f"{what}_bytes"], expected[f"{what}_is"]
     said = "unknown" if found is None else bytes_text(found)
     beside = "expected" if kind == "measured" else kind

@@ -17,13 +17,13 @@ from innolab.base.errors import InputError
 from innolab.bench.trial import OVERHEAD_BYTES
 from innolab.hosts import machine, probe
 from innolab.measure.estimate import Earlier
+from innolab.measure.prepare import needs
 from innolab.mysql import builds, datasets
 from innolab.record.plan import Plan
 from innolab.record.run import Run, trial_key
 from innolab.storage import emulated
 from innolab.storage.profiles import HOST, PAGE_READS, Calibration
 from innolab.studies.experiment import Experiment, Trial
-from innolab.studies.needs import needs
 from innolab.studies.study import Study
 
 # Making emulated disks takes seconds; a record's first set-up may have installed everything too.
@@ -229,7 +229,6 @@ def _before_s(experiment: Experiment, reference: Earlier) -> float:
 
 
 def _datasets(experiment: Experiment, reference: Earlier) -> tuple[list[str], float | None]:
-    """Return the builds whose dataset is not here yet, and how long making them takes."""
     parameters = experiment.parameters
     recipe, cache = experiment.study.dataset(parameters), machine.cache_folder()
     found = [builds.find(cache, wanted) for wanted in parameters.builds]
@@ -245,9 +244,8 @@ def _datasets(experiment: Experiment, reference: Earlier) -> tuple[list[str], fl
 
 
 def _memory(experiment: Experiment, reference: Earlier) -> Amount:
-    """Return the memory that servers take, and disks that are emulated in it."""
-    runs = _of_arms(experiment.plan, reference.runs.runs)
-    if (measured := memory_bytes(runs, _beside(experiment.plan, reference))) is not None:
+    runs, others = _runs(experiment.plan, reference)
+    if (measured := memory_bytes(runs, others)) is not None:
         return Amount(measured, measured=True)
     wanted = needs(experiment)
     image = wanted.emulated_bytes * wanted.emulated_disks
@@ -265,9 +263,7 @@ def _filled_bytes(run: Run, reference: Earlier) -> int:
 
 
 def _disk(experiment: Experiment, reference: Earlier) -> Amount:
-    """Return what datasets and copies take of the disk, and disks that are emulated on it."""
-    runs = _of_arms(experiment.plan, reference.runs.runs)
-    if (measured := disk_bytes(runs, _beside(experiment.plan, reference))) is not None:
+    if (measured := disk_bytes(*_runs(experiment.plan, reference))) is not None:
         return Amount(measured, measured=True)
     wanted = needs(experiment)
     image = wanted.emulated_bytes * wanted.emulated_disks
@@ -277,17 +273,11 @@ def _disk(experiment: Experiment, reference: Earlier) -> Amount:
     )
 
 
-def _of_arms(chosen: Plan, runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.status == "complete" and run.factors in chosen.arms]
-
-
-def _beside(chosen: Plan, reference: Earlier) -> list[Run]:
-    """Return a reference's runs of builds that the plan leaves out."""
-    return [
-        run
-        for run in reference.runs.runs
-        if run.status == "complete" and run.factors["server"] not in chosen.builds
-    ]
+def _runs(plan: Plan, reference: Earlier) -> tuple[list[Run], list[Run]]:
+    """Return a reference's complete runs of the arms of a plan, and those of other builds."""
+    complete = [run for run in reference.runs.runs if run.status == "complete"]
+    others = [run for run in complete if run.factors["server"] not in plan.builds]
+    return [run for run in complete if run.factors in plan.arms], others
 
 
 def memory_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:

@@ -21,7 +21,7 @@ from innolab.hosts.base import Host, HostLostError
 from innolab.hosts.held_memory import Memory
 from innolab.hosts.local import HERE
 from innolab.measure import nodes, sweeper
-from innolab.measure.prepare import arrays_of
+from innolab.measure.prepare import arrays_of, needs
 from innolab.mysql import builds, datasets
 from innolab.mysql.builds import Build
 from innolab.mysql.server import base_settings_file
@@ -33,7 +33,6 @@ from innolab.storage.arrays import Arrays
 from innolab.storage.profiles import HOST
 from innolab.storage.sites import Site, Sites
 from innolab.studies.experiment import Experiment, Trial
-from innolab.studies.needs import needs
 from innolab.studies.study import Arm
 
 # Less than what a server asks for when a table's file grows.
@@ -50,7 +49,7 @@ def opened(
     *,
     keep_failed: bool = False,
 ) -> Iterator["Session"]:
-    """Have a session while the block runs, connected to the hosts that its study needs."""
+    """Have a session, its datasets and devices ready, on the hosts that its study needs."""
     with contextlib.ExitStack() as stack:
         if arrays := arrays_of(experiment):
             stack.callback(arrays.host.close)
@@ -59,6 +58,8 @@ def opened(
             experiment, report, progress, clock, arrays, spread, keep_failed=keep_failed
         )
         stack.callback(session.close)
+        session.prepare_datasets()
+        session.prepare_devices()
         yield session
 
 
@@ -315,7 +316,6 @@ class Session:
 
 
 def _probe(bench: Bench) -> None:
-    """Record how fast the machine is just before a trial, before any limit is set."""
     with bench.clock.stage("probing"):
         found, absent = probe.probe(bench.site.host, bench.site.data)
     bench.note("probe", found)

@@ -106,7 +106,7 @@ class SeriesStore:
         from pyarrow import parquet
 
         if self._merged is None:
-            whole = parquet.read_table(self._report / FILE)
+            whole = parquet.ParquetFile(self._report / FILE).read()
             trials = whole[_TRIAL].to_numpy()
             begins = [0, *((trials[1:] != trials[:-1]).nonzero()[0] + 1).tolist()]
             lengths = [b - a for a, b in zip(begins, [*begins[1:], len(whole)], strict=True)]
@@ -124,7 +124,7 @@ class SeriesStore:
         schema = parquet.read_schema(self._report / FILE)
         if schema.names.count(_TRIAL) != 1 or str(schema.field(_TRIAL).type) != "int64":
             return f"it has no column of numbers '{_TRIAL}'"
-        trials = parquet.read_table(self._report / FILE, columns=[_TRIAL])[_TRIAL]
+        trials = parquet.ParquetFile(self._report / FILE).read([_TRIAL])[_TRIAL]
         if trials.null_count:
             return "some of its rows are of no trial"
         numbers = trials.to_numpy()

@@ -1,7 +1,9 @@
 """A study bound to the parameters and the plan by which it is measured: its arms, its trials."""
 
+import itertools
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +17,11 @@ from innolab.base.errors import InputError
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import CheckResult, Factors, Run, trial_key
 from innolab.storage.profiles import profiles
-from innolab.studies import trial_order
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study
+
+# Of how many orders that are drawn the best is taken.
+_DRAWN = 20
 
 
 @dataclass(frozen=True)
@@ -194,12 +198,7 @@ class Experiment:
         arms = [(arm, False) for arm in self.arms]
         arms += [(Arm(**factors), True) for factors in self.plan.twins]
         plot = self.study.design.whole_plot
-        ordered = trial_order.orders(
-            arms,
-            lambda placed: trial_key(0, vars(placed[0])),
-            random.Random(self.parameters.seed),
-            (lambda placed: getattr(placed[0], plot)) if plot else None,
-        )
+        ordered = _orders(arms, random.Random(self.parameters.seed), plot)
         trials: list[Trial] = []
         for block, order in zip(range(self.blocks.last), ordered, strict=False):
             for arm, twin in order:
@@ -264,3 +263,32 @@ def digest_of_spec(
     """
     body = {"study": study, "revision": revision, "parameters": measured, "devices": devices}
     return files.digest_of(body)
+
+
+def _orders(
+    arms: Sequence[tuple[Arm, bool]], draw: random.Random, plot: str | None
+) -> Iterator[list[tuple[Arm, bool]]]:
+    """Yield an order for each block, without end, balanced in who follows whom.
+
+    Of some that are drawn, each is the one that least repeats who followed whom in those before:
+    prevents that an arm runs mostly after one that leaves the host in a state of its own. The arms
+    of one level of `plot` stay together.
+    """
+    followed: Counter[tuple[str, str]] = Counter()
+
+    def pairs(order: Sequence[tuple[Arm, bool]]) -> Iterator[tuple[str, str]]:
+        return itertools.pairwise(trial_key(0, vars(arm)) for arm, _ in order)
+
+    while True:
+        drawn = [_together(draw.sample(arms, len(arms)), plot) for _ in range(_DRAWN)]
+        order = min(drawn, key=lambda order: sum(followed[pair] for pair in pairs(order)))
+        followed.update(pairs(order))
+        yield order
+
+
+def _together(shuffled: list[tuple[Arm, bool]], plot: str | None) -> list[tuple[Arm, bool]]:
+    """Sort by the levels of a factor that is costly to change, in the order of their first arm."""
+    if plot is None:
+        return shuffled
+    levels = list(dict.fromkeys(getattr(arm, plot) for arm, _ in shuffled))
+    return sorted(shuffled, key=lambda placed: levels.index(getattr(placed[0], plot)))

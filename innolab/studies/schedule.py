@@ -92,7 +92,6 @@ def _still_open(
 
 
 def _undecided(experiment: Experiment, verdicts: Sequence[Verdict]) -> list[tuple[str, Where]]:
-    """Return server and levels of each arm that a claim still waits for."""
     sides = {claim.id: claim.sides for claim in experiment.study.claims()}
     return [
         (verdict.server, side)

@@ -64,7 +64,6 @@ def of_sessions(
 
 
 def _of_another(entries: Sequence[Entry]) -> list[str]:
-    """Return runs that say that another innolab measured them than their session does."""
     return [
         f"trial {run.trial} was measured by another innolab than its session says"
         for session, runs in runlog.by_session(list(entries))
@@ -75,7 +74,6 @@ def _of_another(entries: Sequence[Entry]) -> list[str]:
 
 
 def _commit(content: Run | SessionStart) -> str | None:
-    """Return the commit that a line names, if it names one."""
     facts = content.conditions["innolab"] if isinstance(content, Run) else content.innolab
     commit = str(facts.get("commit"))
     return commit if re.fullmatch(r"[0-9a-f]{40}", commit) else None

@@ -143,7 +143,6 @@ def signers_file(named: Path | None) -> Path | None:
 
 
 def _signers_of_git() -> Path | None:
-    """Return the file by which git checks signed commits, as the user's settings name it."""
     # Asked in / so that no checkout, which may be a stranger's, has a say in it.
     words = ["git", "config", "--get", "--type=path", "gpg.ssh.allowedSignersFile"]
     try:
@@ -253,7 +252,6 @@ def _signed(program: str, key: Path, statement: str) -> tuple[str, str]:
 
 
 def _listed(report: Path) -> tuple[list[str], list[str]]:
-    """Return the faults of the folder of signatures, and the names of its statements."""
     folder = report / FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         return [f"{FOLDER}: it is not a folder"], []
@@ -326,7 +324,6 @@ def _day_of(version: str) -> str:
 
 
 def _key_of(program: str, signature: Path, statement: str) -> str:
-    """Return the fingerprint of the key whose signature of a statement holds."""
     words = [program, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature)]
     done = _run(words, statement)
     good = _GOOD.fullmatch(done.stdout)
@@ -338,7 +335,6 @@ def _key_of(program: str, signature: Path, statement: str) -> str:
 def _signer(
     program: str, signature: Path, statement: str, fingerprint: str, allowed: Path | None
 ) -> str:
-    """Return the identity of a signature that holds, by the file of allowed signers."""
     stranger = f"a key {fingerprint} that is not among your signers"
     if allowed is None:
         return stranger

@@ -3,7 +3,7 @@
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from innolab import studies
 from innolab.analysis import claim_files, controls
@@ -11,7 +11,7 @@ from innolab.base import memory
 from innolab.base.children import Child
 from innolab.base.errors import InnolabError, InputError
 from innolab.record import runlog
-from innolab.record.plan import Plan
+from innolab.record.plan import PLAN_FILE, Plan
 from innolab.record.runlog import RunLog
 from innolab.record.runs import RunSet
 from innolab.report import crate, equality, file_contents, folders, manifest, render, rendering_code
@@ -94,27 +94,47 @@ def verify(report: Path, *, signers: Path | None = None, records_only: bool = Fa
     return found
 
 
-def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
-    """Add what is wrong with the report of a study."""
-    today = studies.find(Plan.read(report).study)
+class _Report(NamedTuple):
+    """What is read of a report.
+
+    Attributes
+    ----------
+    experiment : judged by what the report keeps
+    today : the same plan by today's study
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+    kept: Rules
+    experiment: Experiment
+    today: Experiment
+    runs: RunSet
+
+    @classmethod
+    def read(cls, folder: Path, body: dict[str, Any], today: Study) -> "_Report":
+        kept = rules.read(folder)
+        experiment = rules.applied(today, kept, folder)
+        experiment.study.claims()
+        runs = experiment.study.read(folder)
+        return cls(folder, body, kept, experiment, Experiment.read(folder, today), runs)
+
+
+def _study_report(folder: Path, body: dict[str, Any], found: Findings) -> None:
+    today = studies.find(Plan.read(folder).study)
     try:
-        kept = rules.read(report)
-        experiment = rules.applied(today, kept, report)
-        study = experiment.study
-        study.claims()
-        runs = study.read(report)
-        found.faults += _records(report, body, today, experiment, kept, runs, found)
+        report = _Report.read(folder, body, today)
+        found.faults += _records(report, found)
     except InnolabError as error:
         found.faults.append(str(error))
     if found.faults:
         return
     # Series take some seconds of a second core, while the page is computed again on the first.
-    metrics = Child(_WORKER, "metrics", study.name, str(report))
+    metrics = Child(_WORKER, "metrics", today.name, str(folder))
     try:
-        found.faults += _verdicts(report, experiment, runs)
-        found.notes += _todays(today, experiment, kept, runs)
+        found.faults += _verdicts(report)
+        found.notes += _todays(report)
         if found.page != "left out":
-            _page(report, body, study, found)
+            _page(report, found)
         faults, notes = _ended(metrics, "metrics")
         found.faults += faults
         found.notes += notes
@@ -122,35 +142,28 @@ def _study_report(report: Path, body: dict[str, Any], found: Findings) -> None:
         metrics.end()
 
 
-def _records(
-    report: Path,
-    body: dict[str, Any],
-    today: Study,
-    experiment: Experiment,
-    kept: Rules,
-    runs: RunSet,
-    found: Findings,
-) -> list[str]:
+def _records(report: _Report, found: Findings) -> list[str]:
     """Return what contradicts itself in what was recorded, and add notes on it.
 
     The very code that rendered a report judges as it did then, to the letter.
     """
-    study = experiment.study
+    body, study, runs = report.manifest, report.experiment.study, report.runs
     is_same_code = rendering_code.difference(body, study) is None
-    entries, torn = RunLog(report / runlog.FILE, study.kind.upgrade).entries()
+    entries, torn = RunLog(report.folder / runlog.FILE, study.kind.upgrade).entries()
     faults = [f"{runlog.FILE}: its last line is torn"] if torn else []
     faults += session.of_session(entries, body)
-    of_history, notes = git_history.of_sessions(entries, today.papers.claims)
+    of_history, notes = git_history.of_sessions(entries, report.today.study.papers.claims)
     faults += of_history
     found.notes += [*notes, *map(str, controls.complete(runs).notes)]
-    faults += session.of_plan(experiment, kept, entries, runs, body, to_the_letter=is_same_code)
-    faults += series_and_variables.faults(runs, report)
+    faults += session.of_plan(
+        report.experiment, report.kept, entries, runs, body, to_the_letter=is_same_code
+    )
+    faults += series_and_variables.faults(runs, report.folder)
     claims_sha256 = claim_files.sha256(study.papers.claims)
     if body.get("claims_sha256") != claims_sha256:
         faults.append(f"{rules.CLAIMS_FILE}: it is not the file that the manifest names")
     if is_same_code and body["rendered_from"] is None:
-        now = rules.of(Experiment.from_plan(experiment.plan, today), runs)
-        others = rules.differences(kept, now)
+        others = rules.differences(report.kept, rules.of(report.today, runs))
         faults += [f"{rules.FILE}: {says}" for says in others]
     found.notes += settings_and_builds.own_builds(runs.runs)
     if not runlog.is_bound(entries):
@@ -166,10 +179,10 @@ def _records(
     return faults
 
 
-def _verdicts(report: Path, experiment: Experiment, runs: RunSet) -> list[str]:
+def _verdicts(report: _Report) -> list[str]:
     """Return whether the verdicts are others than the report's claims give by its runs."""
-    kept = render.read_verdicts(report)
-    given = [verdict.model_dump() for verdict in judging.verdicts(experiment, runs)]
+    kept = render.read_verdicts(report.folder)
+    given = [verdict.model_dump() for verdict in judging.verdicts(report.experiment, report.runs)]
     kept, given = ([{n: one[n] for n in _VALUES} for one in of] for of in (kept, given))
     others = [
         f"{one['claim']} on {one['server']}"
@@ -182,20 +195,19 @@ def _verdicts(report: Path, experiment: Experiment, runs: RunSet) -> list[str]:
     return [f"{render.VERDICTS_FILE}: its verdicts do not follow from the recorded runs: {which}"]
 
 
-def _todays(today: Study, experiment: Experiment, kept: Rules, runs: RunSet) -> list[str]:
+def _todays(report: _Report) -> list[str]:
     """Return what today's rules and claims would judge otherwise."""
-    study = experiment.study
+    study, today, runs = report.experiment.study, report.today.study, report.runs
     try:
-        todays = Experiment.from_plan(experiment.plan, today)
-        now = rules.of(todays, runs)
-        notes = list(rules.differences(kept, now))
-        notes += session.judged_otherwise(todays, now, runs) if notes else []
+        now = rules.of(report.today, runs)
+        notes = list(rules.differences(report.kept, now))
+        notes += session.judged_otherwise(report.today, now, runs) if notes else []
         if all(map(_are_equal, today.papers[:2], study.papers[:2])):
             return notes
         claims = {claim.id for claim in today.claims()} & {claim.id for claim in study.claims()}
         verdicts = [
             {(one.claim, one.server): one.verdict for one in judging.verdicts(by, runs)}
-            for by in (experiment, todays)
+            for by in (report.experiment, report.today)
         ]
     except (InnolabError, LookupError, TypeError, ValueError) as error:
         return [f"Today's study cannot judge these runs ({error}); the report's own rules did."]
@@ -217,22 +229,23 @@ def _are_equal(one: Path, other: Path) -> bool:
     )
 
 
-def _page(report: Path, body: dict[str, Any], study: Study, found: Findings) -> None:
+def _page(report: _Report, found: Findings) -> None:
     """Add in what page, figures, notebook and crate differ from what today's code makes."""
-    if why := rendering_code.difference(body, study):
+    study = report.experiment.study
+    if why := rendering_code.difference(report.manifest, study):
         found.why_unknown = why
         return
     found.page = "checked"
     found.of += ", figures, notebook and page"
     with tempfile.TemporaryDirectory(prefix="innolab-verify-") as place:
-        made = Path(place) / str(body["version"])
+        made = Path(place) / str(report.manifest["version"])
         made.mkdir()
-        folders.copy_recorded(report, made)
+        folders.copy_recorded(report.folder, made)
         rules.keep(study, made)
         faults, _ = _ended(Child(_WORKER, "page", study.name, str(made)), render.NOTEBOOK_FILE)
-        faults = faults or _differences(report, made, study)
+        faults = faults or _differences(report.folder, made, study)
         found.faults += faults
-        if faults and (diff := _cells_diff(report, made)):
+        if faults and (diff := _cells_diff(report.folder, made)):
             found.faults.append(
                 f"{render.NOTEBOOK_FILE}: its cells are not those of the study's notebook"
             )
@@ -249,7 +262,6 @@ def _ended(child: Child, what: str) -> tuple[list[str], list[str]]:
 
 
 def _differences(report: Path, made: Path, study: Study) -> list[str]:
-    """Return how a report is not what was made again of its runs."""
     crate.write(study, made, study.read(made).runs, manifest.digests(made))
     names = manifest.members(report).keys() | manifest.members(made).keys()
     found = equality.differences(report, made, sorted(names - {crate.CRATE_FILE}))
@@ -264,7 +276,6 @@ def _cells_diff(report: Path, made: Path) -> list[str]:
 
 
 def _table(report: Path, body: dict[str, Any], found: Findings) -> None:
-    """Add what is wrong with the report of a judged table."""
     found.of = "files, table, rankings and verdicts"
     if found.page != "left out":
         found.why_unknown = rendering_code.difference(body, None) or ""
@@ -292,3 +303,24 @@ def require(report: Path) -> None:
     """
     if faults := unsound(report):
         raise InputError(f"{report.name} does not hold: {faults[0]}. See: innolab verify {report}")
+
+
+def of_reproduction(study: Study, folder: Path, answer: dict[str, Any]) -> list[str]:
+    """Return what in a reproduction contradicts its plan, its runs or the digests in its answer.
+
+    As `innolab.verify.verify` does for a report, but for the page, of which there is none.
+    """
+    experiment = Experiment.read(folder, study)
+    found = [
+        f"{name}: changed after the claim was judged"
+        for name in (PLAN_FILE, runlog.FILE)
+        if answer["files"].get(name) != manifest.digest(folder / name)
+    ]
+    entries, torn = RunLog(folder / runlog.FILE, study.kind.upgrade).entries()
+    runs = study.read(folder)
+    body = {"sealed_at": answer["judged_at"], **manifest.recorded(experiment.plan, runs.runs)}
+    found += [f"{runlog.FILE}: its last line is torn"] if torn else []
+    found += session.of_session(entries, body)
+    found += session.of_plan(experiment, rules.of(experiment, runs), entries, runs, body)
+    found += series_and_variables.faults(runs, folder)
+    return found or series_and_variables.metrics(study.name, folder).faults
