@@ -102,13 +102,13 @@ class Book:
         Parameters
         ----------
         anew : whether to measure, showing progress: this begins the report of the notebook's
-            parameters or resumes it, and shows it where all of it is recorded. `innolab run` with
+            parameters or resumes it, and shows it if all of it is recorded. `innolab run` with
             the same parameters finishes it. Left out, INNOLAB_MEASURE=1 in the environment says so
 
         Raises
         ------
         InputError
-            Where nothing is recorded that could be shown, or this host cannot measure.
+            If nothing is recorded that could be shown, or this host cannot measure.
         """
         if self.opened and not opening.is_anew(anew):
             self.experiment, self.folder = self.opened.experiment, self.opened.folder
@@ -369,7 +369,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     Raises
     ------
     InputError
-        Where a parameter is wrong, or nothing is recorded and this host cannot run the study.
+        If a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
     names = notebook_parameters.given(given or {}, study.parameters.model_fields)

@@ -84,7 +84,7 @@ def parameters_of(
     Raises
     ------
     InputError
-        Where one is not written as NAME=VALUE.
+        If one is not written as NAME=VALUE.
     """
     from innolab.base.quoting import shown
 
@@ -112,7 +112,7 @@ def _value(text: str) -> Any:
     Raises
     ------
     ValueError
-        Where it is too long, or holds too many lists and mappings.
+        If it is too long, or holds too many lists and mappings.
     """
     import yaml
 

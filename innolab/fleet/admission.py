@@ -83,7 +83,7 @@ class FleetHosts:
         Raises
         ------
         InputError
-            Where a host cannot run the study, or two differ in what they can run, in innolab or
+            If a host cannot run the study, or two differ in what they can run, in innolab or
             in a build, or one differs from this machine in innolab or its clock; names both.
         """
         workers = self.workers()
@@ -100,7 +100,7 @@ class FleetHosts:
     def admitted(self) -> list[str]:
         """Return the workers that measure; those that joined late must be like the first.
 
-        Where nobody asked what they can run, all do.
+        If nobody asked what they can run, all do.
         """
         workers = self.workers()
         if self._study is None:

@@ -51,9 +51,9 @@ class Cluster:
         Raises
         ------
         InputError
-            Where a host cannot be reached or used; nothing was measured or written then.
+            If a host cannot be reached or used; nothing was measured or written then.
         InnolabError
-            Where one does not take what is brought, or its worker does not come.
+            If one does not take what is brought, or its worker does not come.
         """
         with contextlib.ExitStack() as stack:
             hosts = [stack.enter_context(_connected(one)) for one in self._named]

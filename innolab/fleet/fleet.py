@@ -113,7 +113,7 @@ class Fleet:
     Raises
     ------
     InputError
-        Where no scheduler answers there, or it has no such worker.
+        If no scheduler answers there, or it has no such worker.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Fleet:
         Raises
         ------
         InnolabError
-            Where a block failed on every host, no host is left, or the scheduler ended.
+            If a block failed on every host, no host is left, or the scheduler ended.
         """
         self._wanted = {task.block: _Wanted(task) for task in tasks}
         try:
@@ -357,7 +357,7 @@ class _Heard(NamedTuple):
 
 
 class _Failed(NamedTuple):
-    """Why a host could not measure a block, in words."""
+    """Why a host could not measure a block, as text."""
 
     why: str
 

@@ -107,7 +107,7 @@ def ability(study: str, given: dict[str, Any]) -> Ability:
     Raises
     ------
     InputError
-        Where it cannot run the study at all; says why.
+        If it cannot run the study at all; says why.
     """
     ready = prepare(Experiment.fresh(studies.find(study), given))
     usable = (builds.find(machine.cache_folder(), name) for name in ready.parameters.builds)
@@ -116,7 +116,7 @@ def ability(study: str, given: dict[str, Any]) -> Ability:
 
 
 def differing(one: Ability, other: Ability) -> str | None:
-    """Return in what two hosts would not measure the same, in words; None where they would."""
+    """Return in what two hosts would not measure the same, as text; None if they would."""
     order = dict.fromkeys([*_CAUSES, *(field.name for field in fields(Plan))])
     sides: dict[str, tuple[Any, Any]] = {
         "innolab": (one.innolab, other.innolab),
@@ -159,9 +159,9 @@ def measure_block(task: Task, heed: Callable[[int, int], None]) -> Measured:
     Raises
     ------
     InputError
-        Where another process measures here, or a build of the plan is gone.
+        If another process measures here, or a build of the plan is gone.
     InnolabError
-        Where the host that the servers run on is lost, or no trial came to its end: what makes
+        If the host that the servers run on is lost, or no trial came to its end: what makes
         all of them fail is the host, and another one may do better.
     """
     experiment = Experiment.from_plan(task.plan)

@@ -61,7 +61,7 @@ class Earlier(NamedTuple):
 
 
 class Look(NamedTuple):
-    """When claims are judged, and the level of every interval then; None where there is none."""
+    """When claims are judged, and the level of every interval then; None if there is none."""
 
     blocks: int
     level: float | None
@@ -95,7 +95,7 @@ class ExpectedClaim(NamedTuple):
     Attributes
     ----------
     factors : by which the bounds of its interval lie from the estimate, at the first and at the
-        last look; None where that is not known, or no factor
+        last look; None if that is not known, or no factor
     truth : the value that the claim names
     power : the chance that the last look decides it, if that is the true value
     report : the earlier report in which the spread was found
@@ -121,7 +121,7 @@ class Expected(NamedTuple):
     rows : a row a claim and server that the plan has the arms of
     not_measured : claims that the study does not measure at all, by id
     not_planned : claims of which this plan has no arm on any server, by id
-    duration : None where no earlier report has a complete run
+    duration : None if no earlier report has a complete run
     """
 
     first: Look
@@ -334,7 +334,7 @@ def _duration(experiment: Experiment, earlier: Sequence[Earlier]) -> Duration | 
 
 
 def _window_s(study: Study, plan: Plan) -> float:
-    """Return how long the windows of a plan are; as at `quick` where it has no effort."""
+    """Return how long the windows of a plan are; as at `quick` if it has no effort."""
     return getattr(study.kind.window_s, effort_of(plan) or "quick")
 
 

@@ -50,17 +50,17 @@ def measure(
     ----------
     after_trial : is called after each trial, with the number of blocks that are complete and
         whether the trial has just completed one
-    crew : the hosts that measure, where it is not this one
+    crew : the hosts that measure, if it is not this one
     keep_failed : whether this host keeps the data of a trial that failed, to be looked at
     replay : what is recorded is read, and nothing is measured
 
     Raises
     ------
     InputError
-        Where a build of the plan is gone, the log of the runs was altered, or the plan is for
+        If a build of the plan is gone, the log of the runs was altered, or the plan is for
         several hosts and none are given.
     InnolabError
-        Where runs are missing in replay, or a dataset cannot be built.
+        If runs are missing in replay, or a dataset cannot be built.
     """
     study, plan = experiment.study, experiment.plan
     log = RunLog(folder / FILE, study.kind.upgrade)
@@ -80,7 +80,7 @@ def measure(
         if torn is not None:
             log.repair()
             progress.say("the last line was torn by a crash; its trial runs again")
-        # Also where nothing is missing, or what arrived before a crash would be sealed beside it.
+        # Also if nothing is missing, or what arrived before a crash would be sealed beside it.
         recorded |= {run.key: run for run in arrived_blocks.put_in(log)}
     journal.settle(folder, recorded)
     for run in recorded.values():

@@ -23,7 +23,7 @@ _SIDE_BY_SIDE = 8
 
 @contextlib.contextmanager
 def of(experiment: Experiment, say: Callable[[str], None]) -> Iterator[list[Equipped]]:
-    """Have the hosts that a study spreads servers over, as `ready`; none where it does not."""
+    """Have the hosts that a study spreads servers over, as `ready`; none if it does not."""
     asked = experiment.study.demands.nodes(experiment.parameters)
     if asked is None:
         yield []
@@ -75,9 +75,9 @@ def ready(
     Raises
     ------
     InputError
-        Where one cannot be reached or used.
+        If one cannot be reached or used.
     InnolabError
-        Where one does not take what is brought.
+        If one does not take what is brought.
     """
     with connected(asked) as hosts, contextlib.ExitStack() as stack:
         equip(hosts, builds, say)
@@ -97,9 +97,9 @@ def equip(hosts: Sequence[Remote], wanted: Sequence[str], say: Callable[[str], N
     Raises
     ------
     InputError
-        Where a host cannot be used, or a server does not lie in the cache; nothing was written.
+        If a host cannot be used, or a server does not lie in the cache; nothing was written.
     InnolabError
-        Where a host does not take what is brought.
+        If a host does not take what is brought.
     """
     for host in hosts:
         installed.require_able(host)
@@ -116,7 +116,7 @@ def equip(hosts: Sequence[Remote], wanted: Sequence[str], say: Callable[[str], N
     for host in without:
         installed.require_room(host)
     say(f"bringing innolab to {', '.join(host.name for host in hosts)}")
-    # Without a name, so that nothing is left of it where we are killed.
+    # Without a name, so that nothing is left of it if we are killed.
     with tempfile.TemporaryFile(dir=cache) as archive:
         if without:
             bundle.pack(archive)

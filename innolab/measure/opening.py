@@ -1,4 +1,4 @@
-"""Which recorded report a notebook shows where it is opened, and what it says where there is none.
+"""Which recorded report a notebook shows if it is opened, and what it says if there is none.
 
 A notebook in JupyterLab works on a copy of what was recorded, in a temporary folder: figures and
 verdicts go there, and no cell can change a sealed report.
@@ -40,7 +40,7 @@ class Opened:
     ----------
     asked : the notebook's parameters, with which it would measure
     experiment : that of the report that is shown; if there is none, that of `asked`
-    report : the folder of the report that is shown, None where there is none
+    report : the folder of the report that is shown, None if there is none
     scratch : holds a copy of what was recorded and whatever cells write; goes with this object
     says : which report is shown and how it differs from what is asked, in Markdown; or that there
         is none and what to do
@@ -61,13 +61,13 @@ class Opened:
 def opened(asked: Experiment) -> Opened:
     """Return the newest recorded report of some parameters, copied to be worked on.
 
-    Where a notebook has its study's defaults and no report fits, the newest finished one is shown,
+    If a notebook has its study's defaults and no report fits, the newest finished one is shown,
     those first that differ only in how long, how often or where was measured.
 
     Raises
     ------
     InputError
-        Where there is no such report, and this host cannot measure one.
+        If there is no such report, and this host cannot measure one.
     """
     recorded = dict(_recorded(asked.study))
     for folder in _newest_first(recorded, asked):
@@ -102,7 +102,7 @@ def replayed(shown: Opened) -> RunSet:
     Raises
     ------
     InputError
-        Where there is none.
+        If there is none.
     """
     from IPython.display import display
 

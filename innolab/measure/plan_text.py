@@ -1,4 +1,4 @@
-"""A plan in words: how long it takes, what it may decide, its first trials."""
+"""A plan as text: how long it takes, what it may decide, its first trials."""
 
 import textwrap
 from collections.abc import Mapping

@@ -236,7 +236,7 @@ def _impossible(reasons: Mapping[str, str]) -> str:
 
 
 def _why_not(device: str) -> str | None:
-    """Return why a device cannot be made here, or None where it can or is the host's own disk."""
+    """Return why a device cannot be made here, or None if it can or is the host's own disk."""
     if device == HOST:
         return None
     timed = profiles()[device].times is not None

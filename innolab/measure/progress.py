@@ -116,12 +116,12 @@ class Cell:
         self._show()
 
     def trials(self, done: int, total: int, left: str, text: str) -> None:
-        """Show the count of recorded trials, and the time left in words."""
+        """Show the count of recorded trials, and the time left as text."""
         self._done, self._total, self._left, self._text = done, total, left, text
         self._show()
 
     def end(self) -> None:
-        """Leave how many runs are recorded; nothing where nothing was shown."""
+        """Leave how many runs are recorded; nothing if nothing was shown."""
         if not self._is_shown:
             return
         said = f"{self._done} of {self._total} runs are recorded."

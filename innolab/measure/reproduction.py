@@ -46,7 +46,7 @@ def find(name: str) -> tuple[Study, Claim]:
     Raises
     ------
     InputError
-        Where no study has it, with the ids that are close; or where it is never measured.
+        If no study has it, with the ids that are close; or if it is never measured.
     """
     every = [(study, claim) for study in map(studies.find, studies.names())
              for claim in study.claims()]  # fmt: skip
@@ -89,7 +89,7 @@ def planned(claim: Claim, reference: Earlier, server: str | None = None) -> Expe
     Raises
     ------
     InputError
-        Where the reference does not have the arms, or this host cannot run them.
+        If the reference does not have the arms, or this host cannot run them.
     """
     servers = servers_of(reference, claim)
     if server is not None and server not in servers:
@@ -110,7 +110,7 @@ def servers_of(reference: Earlier, claim: Claim) -> list[str]:
     Raises
     ------
     InputError
-        Where none has.
+        If none has.
     """
     plan = reference.plan
     servers = [
@@ -141,7 +141,7 @@ def _on_this_host(reference: Earlier, servers: Sequence[str]) -> tuple[Experimen
     Raises
     ------
     InputError
-        Where none is here.
+        If none is here.
     """
     kept, gone = [], {}
     for wanted in reference.experiment.parameters.builds:
@@ -259,7 +259,7 @@ def read(folder: Path) -> dict[str, Any]:
     Raises
     ------
     InputError
-        Where it is damaged.
+        If it is damaged.
     """
     path = folder / ANSWER_FILE
     try:
@@ -275,7 +275,7 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def differences(experiment: Experiment, reference: Earlier, runs: Sequence[Run]) -> list[str]:
-    """Return in what two sessions differ that may explain verdicts that differ, in words."""
+    """Return in what two sessions differ that may explain verdicts that differ, as text."""
     found = []
     if experiment.plan.spec_sha256 != reference.plan.spec_sha256:
         found.append(

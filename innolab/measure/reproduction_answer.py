@@ -1,4 +1,4 @@
-"""A claim measured again, as data and in words: what it takes, and both verdicts side by side."""
+"""A claim measured again, as data and as text: what it takes, and both verdicts side by side."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def _kind(amount: Amount) -> str:
 
 
 def plan_lines(claim: Claim, chosen: Plan, found: Estimate, reference: Earlier) -> list[str]:
-    """Return what measuring a claim again runs and takes, in words."""
+    """Return what measuring a claim again runs and takes, as text."""
     given = chosen.parameters
     effort = given["effort"] or effort_of(chosen)
     of_block = len(chosen.arms) + len(chosen.twins)
@@ -139,7 +139,7 @@ def _takes(found: Estimate) -> list[str]:
 
 
 def answer_lines(body: Mapping[str, Any]) -> list[str]:
-    """Return an answer in words: a line a server, what differs, what it took."""
+    """Return an answer as text: a line a server, what differs, what it took."""
     rows = [
         [one["server"], _measured(one["reference"]), _measured(one["here"]), _AGREE[one["agree"]]]
         for one in body["servers"]

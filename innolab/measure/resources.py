@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
     first, last : the looks that the plan and its time allow
     before_s : what of the seconds comes before the first trial
     unbuilt : builds whose dataset is not here and has to be made
-    dataset_s : what that takes, part of `before_s`; None where the record does not hold it
+    dataset_s : what that takes, part of `before_s`; None if the record does not hold it
     memory : of the servers and of what is emulated in memory
     disk : of datasets, copies and what is emulated on the disk
     left_open : servers on which the reference did not decide it, so that all blocks are expected
@@ -101,7 +101,7 @@ def estimate(
     Raises
     ------
     InputError
-        Where the reference has no complete run.
+        If the reference has no complete run.
     """
     pace = TrialTimes(experiment.study, reference.runs.runs, reference.name, speed)
     block = [trial for trial in experiment.trials if trial.block == 0]
@@ -159,7 +159,7 @@ class TrialTimes:
     Raises
     ------
     InputError
-        Where none is complete.
+        If none is complete.
     """
 
     def __init__(self, study: Study, runs: Sequence[Run], report: str, speed: float = 1.0) -> None:
@@ -283,7 +283,7 @@ def _runs(plan: Plan, reference: Earlier) -> tuple[list[Run], list[Run]]:
 def memory_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
     """Return the most memory that runs took: their servers, and images of disks in memory.
 
-    None where one of them did not record it: measured by an innolab before 0.3, or without a
+    None if one of them did not record it: measured by an innolab before 0.3, or without a
     server, as by fio alone.
 
     Parameters
@@ -297,7 +297,7 @@ def memory_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
 
 
 def disk_bytes(runs: Sequence[Run], beside: Sequence[Run] = ()) -> int | None:
-    """Return the most that runs took of this machine's disk, None where one did not record it.
+    """Return the most that runs took of this machine's disk, None if one did not record it.
 
     Datasets and the copies that trials share stay; copies of a trial's own end with it.
     """

@@ -255,7 +255,7 @@ class Session:
         Journal(self.report, trial.key, self.cache, lasting=False).end()
 
     def _keep_failed(self, bench: Bench) -> str:
-        """Set a failed trial's data aside where that was asked for, and return where, in words."""
+        """Set a failed trial's data aside if that was asked for, and return where, as text."""
         if not self._keeps_failed:
             return ""
         if not bench.journal.data.exists():
@@ -324,7 +324,7 @@ def _probe(bench: Bench) -> None:
 
 
 def _disk_full(site: Site) -> str:
-    """Return that a site's disk is full, where it is: servers report that in many ways."""
+    """Return that a site's disk is full, if it is: servers report that in many ways."""
     if site.host is not HERE or (free := machine.free_disk_bytes(site.data)) > _FULL_BYTES:
         return ""
     return f"The disk of the data is full ({bytes_text(free)} free). "

@@ -35,7 +35,7 @@ def clear(hosts: Sequence[Host]) -> None:
     Raises
     ------
     InnolabError
-        Where something still holds a disk.
+        If something still holds a disk.
     """
     with machine.clearing_alone():
         _clear(hosts)
@@ -58,7 +58,7 @@ class Beside:
     Raises
     ------
     InnolabError
-        Where it cannot start.
+        If it cannot start.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Beside:
 
 
 def main() -> int:
-    """Wait for the end of a session, and remove what it left where it did not do so itself."""
+    """Wait for the end of a session, and remove what it left if it did not do so itself."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(BrokenPipeError):

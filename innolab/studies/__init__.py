@@ -38,7 +38,7 @@ def find(name: str) -> "Study":
     Raises
     ------
     InputError
-        Where there is none, with those there are; or where its module or claims are malformed, with
+        If there is none, with those there are; or where its module or claims are malformed, with
         file and line.
     """
     folder = _HERE / name.replace("-", "_")

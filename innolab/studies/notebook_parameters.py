@@ -56,7 +56,7 @@ def strangers(history: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _assigned(source: str, *, plain_only: bool) -> Iterator[str]:
-    """Yield the names that a cell assigns, none where it does anything else."""
+    """Yield the names that a cell assigns, none if it does anything else."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError):  # Such as a cell of another language.

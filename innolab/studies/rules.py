@@ -33,7 +33,7 @@ class ArmRules(BaseModel):
     ----------
     factors : the levels of the arm
     settings : the server variables that it asks for, once for each set of facts of its dataset
-    windows_s : the lengths that its windows may have; none where any will do
+    windows_s : the lengths that its windows may have; none if any will do
     array : layout and number of disks, where its device is an array
     """
 
@@ -151,13 +151,10 @@ def keep(study: Study, folder: Path) -> None:
         made = of(Experiment.read(folder, study), study.read(folder))
         body = made.model_dump(by_alias=True)
         files.write_json(folder / FILE, body)
-    for name, source in _papers(study).items():
+    papers = {CLAIMS_FILE: study.papers.claims, PUBLISHED_FILE: study.papers.published}
+    for name, source in papers.items():
         if not (folder / name).exists() and source.is_file():
             files.write(folder / name, source.read_text())
-
-
-def _papers(study: Study) -> dict[str, Path]:
-    return {CLAIMS_FILE: study.papers.claims, PUBLISHED_FILE: study.papers.published}
 
 
 def read(folder: Path) -> Rules:

@@ -50,7 +50,7 @@ def due(experiment: Experiment, runs: RunSet, registered: Collection[str] = ()) 
 
 
 def missing(due: Sequence[Trial], runs: RunSet) -> str | None:
-    """Return how many of the trials due no run records, and of which arms; None where all have one.
+    """Return how many of the trials due no run records, and of which arms; None if all have one.
 
     A run that failed is recorded too.
     """

@@ -207,7 +207,7 @@ class Study:
         Raises
         ------
         InputError
-            Where one names a factor, level or metric that the study does not have; names the line.
+            If one names a factor, level or metric that the study does not have; names the line.
         """
         return self._claims
 

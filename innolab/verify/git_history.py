@@ -84,13 +84,13 @@ def _knows(clone: Path, commit: str) -> bool:
 
 
 def _digest(clone: Path, commit: str, name: str) -> str | None:
-    """Return the digest of a file at a commit; None where it was not there, or is elsewhere."""
+    """Return the digest of a file at a commit; None if it was not there, or is elsewhere."""
     found = _git(clone, "cat-file", "blob", f"{commit}:{name}")
     return None if found is None else hashlib.sha256(found).hexdigest()
 
 
 def _git(clone: Path, *words: str) -> bytes | None:
-    """Return what git prints, or None where it refuses or is not there."""
+    """Return what git prints, or None if it refuses or is not there."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(

@@ -49,7 +49,7 @@ _GOOD = re.compile(rf'Good "{NAMESPACE}" signature with \S+ key (SHA256:[A-Za-z0
 
 
 def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Path:
-    """Sign a report that holds, and return the statement's file; its signature lies beside it.
+    """Sign a report that holds, and return the statement's file; its signature is next to it.
 
     A second signature by the same key takes the place of the first.
 
@@ -63,7 +63,7 @@ def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Pat
     Raises
     ------
     InputError
-        Where the key or ssh-keygen cannot be had, or the report does not hold. Nothing was written.
+        If the key or ssh-keygen cannot be had, or the report does not hold. Nothing was written.
     """
     program = _ssh_keygen()
     if program is None:
@@ -101,12 +101,12 @@ def check(report: Path, signers: Path | None = None) -> tuple[list[str], list[st
 
     Parameters
     ----------
-    signers : a file of allowed signers, as ssh-keygen reads it; the user's own where none is given
+    signers : a file of allowed signers, as ssh-keygen reads it; the user's own if none is given
 
     Raises
     ------
     InputError
-        Where the file of allowed signers, named here or by INNOLAB_SIGNERS, does not exist, or the
+        If the file of allowed signers, named here or by INNOLAB_SIGNERS, does not exist, or the
         manifest is damaged.
     """
     allowed = signers_file(signers)
@@ -126,7 +126,7 @@ def signers_file(named: Path | None) -> Path | None:
     Raises
     ------
     InputError
-        Where the named one does not exist.
+        If the named one does not exist.
     """
     if named is None and (of_environment := os.environ.get("INNOLAB_SIGNERS")):
         named = Path(of_environment)
@@ -161,7 +161,7 @@ def _sound(report: Path, faults_of: Callable[[Path], list[str]]) -> dict[str, An
     Raises
     ------
     InputError
-        Where it is not.
+        If it is not.
     """
     body = manifest.read(report)
     fault = None
@@ -195,7 +195,7 @@ def _statement(report: Path, body: dict[str, Any], signed_at: str) -> dict[str, 
     Raises
     ------
     ValueError
-        Where the report's verdicts cannot be read.
+        If the report's verdicts cannot be read.
     """
     found = parsing.json_file(report / VERDICTS_FILE)
     try:
@@ -235,7 +235,7 @@ def _signed(program: str, key: Path, statement: str) -> tuple[str, str]:
     Raises
     ------
     InputError
-        Where ssh-keygen refuses the key.
+        If ssh-keygen refuses the key.
     """
     with tempfile.TemporaryDirectory(prefix="innolab-sign-") as place:
         text = Path(place) / "statement.json"
@@ -271,7 +271,7 @@ def _checked(report: Path, name: str, allowed: Path | None) -> str:
     Raises
     ------
     ValueError
-        Where the signature does not hold, or does not speak of this report.
+        If the signature does not hold, or does not speak of this report.
     """
     place = report / FOLDER / name
     statement = parsing.read_text(place, _MOST_BYTES)
