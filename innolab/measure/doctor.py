@@ -74,20 +74,16 @@ def _tools() -> Iterator[HostFinding]:
             yield HostFinding("ok", name, machine.tool(name))
         except InputError as error:
             yield HostFinding("note", name, f"{error}; some studies need it")
-    if why := emulated.why_impossible():
-        yield HostFinding(
-            "note", "emulated devices", f"not here: {why}; such studies use the host's"
-        )
-    else:
-        yield HostFinding("ok", "emulated devices", "can be made")
-    if why := emulated.why_impossible() or model_disk.why_impossible():
-        yield HostFinding("note", "devices with service times", f"not here: {why}")
-    else:
-        yield HostFinding("ok", "devices with service times", "can be made")
-    if why := network.why_impossible():
-        yield HostFinding("note", "networks of nodes", f"not here: {why}; some studies need them")
-    else:
-        yield HostFinding("ok", "networks of nodes", "can be made")
+    limits = emulated.why_impossible()
+    for name, why, otherwise in (
+        ("emulated devices", limits, "; such studies use the host's"),
+        ("devices with service times", limits or model_disk.why_impossible(), ""),
+        ("networks of nodes", network.why_impossible(), "; some studies need them"),
+    ):
+        if why:
+            yield HostFinding("note", name, f"not here: {why}{otherwise}")
+        else:
+            yield HostFinding("ok", name, "can be made")
     if (machine.cache_folder() / "lab" / "lab.json").exists():
         yield HostFinding("ok", "lab", "raised")
     else:

@@ -109,7 +109,8 @@ def estimate(
     if budget_s := experiment.parameters.budget_s:
         last = max(looks.first, min(last, int(budget_s / pace.block_s(block))))
     servers = list(dict.fromkeys(str(trial.factors["server"]) for trial in block))
-    left_open = [name for name in servers if not _is_decided(judged.get(name))]
+    decided = {name for name, verdict in judged.items() if verdict.verdict in DECIDED}
+    left_open = [name for name in servers if name not in decided]
     blocks = {
         name: last if name in left_open else min(last, looks.first + judged[name].looks - 1)
         for name in servers
@@ -137,10 +138,6 @@ def estimate(
         strange_arms=len({_arm(trial) for trial in block} - pace.arms.keys()),
         speed=speed,
     )
-
-
-def _is_decided(verdict: Verdict | None) -> bool:
-    return verdict is not None and verdict.verdict in DECIDED
 
 
 class TrialTimes:

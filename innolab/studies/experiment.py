@@ -72,15 +72,9 @@ class Experiment:
             If a parameter is wrong, as `innolab.studies.parameters.check`.
         """
         parameters = given if isinstance(given, Parameters) else study.check(given)
-        plan = Plan(
-            study=study.name,
-            spec_sha256=spec_sha256(study, parameters),
-            parameters=parameters.model_dump(),
-            builds=list(parameters.builds),
-            unavailable={},
-            blocks=_blocks(study, parameters),
-        )
-        return cls(study, plan, parameters)
+        plan = Plan(study.name, "", parameters.model_dump(), list(parameters.builds), {})
+        asked = cls(study, plan, parameters)
+        return asked.with_plan(spec_sha256=asked.spec_sha256, blocks=asked.blocks)
 
     @classmethod
     def from_plan(cls, plan: Plan, study: Study | None = None) -> "Experiment":
@@ -138,7 +132,8 @@ class Experiment:
     @property
     def spec_sha256(self) -> str:
         """Return the digest, by today's study, that two runs must share to be compared."""
-        return spec_sha256(self.study, self.parameters)
+        measured = self.parameters.measured()
+        return digest_of_spec(self.name, self.study.revision, measured, self.limits)
 
     @property
     def plan_sha256(self) -> str:
@@ -147,8 +142,13 @@ class Experiment:
 
     @property
     def blocks(self) -> Blocks:
-        """Return the first and the last number of blocks after which claims are judged."""
-        return self.plan.blocks or _blocks(self.study, self.parameters)
+        """Return the first and the last number of blocks after which claims are judged.
+
+        A plan of innolab 0.2 and older has none: they are as asked, else as the effort has it.
+        """
+        asked = self.parameters.replicates
+        as_asked = Blocks(asked, asked) if asked else self.study.design.blocks.of(self.parameters)
+        return self.plan.blocks or as_asked
 
     @cached_property
     def levels(self) -> dict[str, list[Any]]:
@@ -162,8 +162,9 @@ class Experiment:
 
     @property
     def limits(self) -> dict[str, dict[str, int | float | None]]:
-        """Return what each emulated device of it can do."""
-        return limits(self.study, self.parameters)
+        """Return what each emulated device of it can do: a profile may change under its name."""
+        known = profiles()
+        return {name: known[name].limits() for name in self.devices if name in known}
 
     @cached_property
     def arms(self) -> list[Arm]:
@@ -230,25 +231,6 @@ class Experiment:
             # Before there were efforts, windows had other lengths.
             known_windows_s=study.kind.known_windows_s(parameters, arm) if run.effort else (),
         )
-
-
-def _blocks(study: Study, parameters: Parameters) -> Blocks:
-    """Return the first and the last number of blocks: as asked, else as the effort has it."""
-    asked = parameters.replicates
-    return Blocks(asked, asked) if asked else study.design.blocks.of(parameters)
-
-
-def spec_sha256(study: Study, parameters: Parameters) -> str:
-    """Return the digest that two runs of a study must share to be compared."""
-    return digest_of_spec(
-        study.name, study.revision, parameters.measured(), limits(study, parameters)
-    )
-
-
-def limits(study: Study, parameters: Parameters) -> dict[str, dict[str, int | float | None]]:
-    """Return what each emulated device can do: a profile may change under its name."""
-    known, devices = profiles(), study.levels(parameters).get("device", [])
-    return {str(name): known[str(name)].limits() for name in devices if name in known}
 
 
 def digest_of_spec(

@@ -5,7 +5,7 @@ are files of their own, copied as they are.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -222,12 +222,9 @@ def _settings_changed(kept: Rules, today: Rules) -> list[str]:
     for arm in kept.arms:
         other = now.get(files.canonical(arm.factors))
         for one, two in zip(arm.settings, other.settings if other else [], strict=False):
-            found |= dict.fromkeys(_differing(one, two))
+            names = sorted({*one, *two})
+            found |= {name: None for name in names if one.get(name) != two.get(name)}
     return list(found)
-
-
-def _differing(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
-    return [name for name in sorted({*one, *two}) if one.get(name) != two.get(name)]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ def of_sessions(
     if places.is_installed() or not (clone / ".git").exists() or not claims.is_relative_to(clone):
         return found, []
     commits = dict.fromkeys(c for entry in entries if (c := _commit(entry.content)))
-    known = [commit for commit in commits if _knows(clone, commit)]
+    known = [c for c in commits if _git(clone, "cat-file", "-e", f"{c}^{{commit}}") is not None]
     name = claims.relative_to(clone).as_posix()
     for entry in entries:
         session = entry.content
@@ -77,10 +77,6 @@ def _commit(content: Run | SessionStart) -> str | None:
     facts = content.conditions["innolab"] if isinstance(content, Run) else content.innolab
     commit = str(facts.get("commit"))
     return commit if re.fullmatch(r"[0-9a-f]{40}", commit) else None
-
-
-def _knows(clone: Path, commit: str) -> bool:
-    return _git(clone, "cat-file", "-e", f"{commit}^{{commit}}") is not None
 
 
 def _digest(clone: Path, commit: str, name: str) -> str | None:

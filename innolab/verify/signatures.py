@@ -65,7 +65,7 @@ def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Pat
     InputError
         If the key or ssh-keygen cannot be had, or the report does not hold. Nothing was written.
     """
-    program = _ssh_keygen()
+    program = shutil.which("ssh-keygen")
     if program is None:
         raise InputError(
             "A report is signed by ssh-keygen, which is not on the PATH. Install it with: "
@@ -78,7 +78,10 @@ def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Pat
         )
     body = _sound(report, faults_of)
     try:
-        statement = _text(_statement(report, body, _now()))
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        # Canonical: sorted keys, no blanks, one line.
+        said = json.dumps(_statement(report, body, now), sort_keys=True, separators=(",", ":"))
+        statement = f"{said}\n"
         signature, fingerprint = _signed(program, key, statement)
     except ValueError as error:
         raise InputError(f"{report} cannot be signed: {error}. Nothing was written.") from None
@@ -220,15 +223,6 @@ def _statement(report: Path, body: dict[str, Any], signed_at: str) -> dict[str, 
     }
 
 
-def _text(statement: dict[str, Any]) -> str:
-    """Return a statement as canonical JSON: sorted keys, no blanks, one line."""
-    return json.dumps(statement, sort_keys=True, separators=(",", ":")) + "\n"
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
 def _signed(program: str, key: Path, statement: str) -> tuple[str, str]:
     """Return the signature of a statement by a key, and the key's fingerprint.
 
@@ -280,7 +274,7 @@ def _checked(report: Path, name: str, allowed: Path | None) -> str:
     except ValueError as error:
         raise ValueError(f"its signature {name}.sig does not hold: {error}") from None
     day = _signed_at(report, statement).date()
-    program = _ssh_keygen()
+    program = shutil.which("ssh-keygen")
     if program is None:
         return (
             f"{FOLDER}/{name} was not checked, for ssh-keygen is not on the PATH. Install it with: "
@@ -313,14 +307,11 @@ def _signed_at(report: Path, text: str) -> datetime.datetime:
     if day.tzinfo is None:
         raise ValueError(f"its time {signed_at} names no time zone")
     # Reports of innolab 0.1.0 do not say when they were sealed; their version has the day.
-    sealed_at = datetime.datetime.fromisoformat(body.get("sealed_at") or _day_of(body["version"]))
+    day_of_version = f"{body['version'][: len('2026-01-31')]}T00:00:00+00:00"
+    sealed_at = datetime.datetime.fromisoformat(body.get("sealed_at") or day_of_version)
     if day < sealed_at - _CLOCKS_APART:
         raise ValueError(f"it was signed at {signed_at}, before the report was sealed")
     return day
-
-
-def _day_of(version: str) -> str:
-    return f"{version[: len('2026-01-31')]}T00:00:00+00:00"
 
 
 def _key_of(program: str, signature: Path, statement: str) -> str:
@@ -371,10 +362,6 @@ def _run(
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(words, 1, "", f"no answer within {limit_s:g} s")
-
-
-def _ssh_keygen() -> str | None:
-    return shutil.which("ssh-keygen")
 
 
 def _signature_of(statement: Path) -> Path:
