@@ -7,6 +7,7 @@ are files of their own, copied as they are.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,7 +74,7 @@ class Rules(BaseModel):
     checks: list[str]
     bounds: dict[str, dict[str, float]]
 
-    @property
+    @cached_property
     def profiles(self) -> dict[str, Profile]:
         """Return the devices as checks read them."""
         return {name: of_limits(name, limits) for name, limits in self.devices.items()}
