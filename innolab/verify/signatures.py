@@ -78,9 +78,8 @@ def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Pat
         )
     body = _sound(report, faults_of)
     try:
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         # Canonical: sorted keys, no blanks, one line.
-        said = json.dumps(_statement(report, body, now), sort_keys=True, separators=(",", ":"))
+        said = json.dumps(_statement(report, body, _now()), sort_keys=True, separators=(",", ":"))
         statement = f"{said}\n"
         signature, fingerprint = _signed(program, key, statement)
     except ValueError as error:
@@ -221,6 +220,10 @@ def _statement(report: Path, body: dict[str, Any], signed_at: str) -> dict[str, 
             "signed_at": signed_at,
         },
     }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def _signed(program: str, key: Path, statement: str) -> tuple[str, str]:
