@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -153,7 +154,9 @@ def test_a_killed_mysqld_is_a_failed_run_and_the_rest_goes_on(
     runs, _ = RunLog(folder / "runs.jsonl").load()
     assert [r.status for r in runs].count("failed") == 1
     assert len(runs) == 8
-    assert "Not valid: 1 of 8 runs" in (folder / "index.html").read_text()
+    page = (folder / "index.html").read_text()
+    # On a busy machine a check may refuse others of them.
+    assert re.search(r"Not valid: \d of 8 runs of [^(]*\([^)]*1 by a failure", page)
     assert innolab("verify", str(folder), **env).returncode == 0
 
 
