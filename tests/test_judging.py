@@ -47,7 +47,7 @@ def _verdict(study: Study, plan: Plan, blocks: int, large_s: Callable[[int], flo
 
 def test_a_claim_that_is_decided_stays_so_with_its_first_interval(study: Study, plan: Plan) -> None:
     # From the fifth block on the other way round: whoever looked again would decide otherwise.
-    found = _verdict(study, plan, 8, lambda block: 0.5 if block < 4 else 5.0)
+    found = _verdict(study, plan, 8, lambda block: 0.72 if block < 4 else 5.0)
     assert (found.verdict, found.n, found.looks) == ("reproduced", 3, 1)
 
 
@@ -89,7 +89,7 @@ def test_a_claim_of_an_arm_that_mostly_failed_is_withheld_and_says_so(
         run = made_run(study, trial)
         for row in run.observations:
             if "seconds" in row:
-                row["seconds"] = 0.5 if trial.factors["pool"] == "2G" else 1 + trial.block / 1000
+                row["seconds"] = 0.72 if trial.factors["pool"] == "2G" else 1 + trial.block / 1000
         if trial.factors["pool"] == "2G" and trial.block < failures:
             run = made_run(study, trial, status="failed", error="killed", observations=[])
         runs.append(run)
