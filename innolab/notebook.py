@@ -57,6 +57,7 @@ class Book:
     runs : the recorded runs, once `measure` has been called
     opened : what is shown if this is no execution for a page
     replay : the recorded runs that a page is made of
+    judged : the verdicts, once they have been asked for
     """
 
     experiment: Experiment
@@ -64,6 +65,7 @@ class Book:
     recorded: RunSet | None = None
     opened: Opened | None = None
     replay: Replay | None = None
+    judged: Verdicts | None = None
 
     @property
     def study(self) -> Study:
@@ -110,6 +112,7 @@ class Book:
         InputError
             If nothing is recorded that could be shown, or this host cannot measure.
         """
+        self.judged = None
         if self.opened and not opening.is_anew(anew):
             self.experiment, self.folder = self.opened.experiment, self.opened.folder
             self.recorded = opening.replayed(self.opened)
@@ -192,10 +195,12 @@ class Book:
 
     def verdicts(self) -> Verdicts:
         """Return every claim's verdict on every server, and keep them as verdicts.json."""
-        found = judging.verdicts(self.experiment, self.runs)
-        body = [verdict.model_dump() for verdict in found]
-        files.write_json(self.folder / VERDICTS_FILE, body)
-        return Verdicts(found)
+        if self.judged is None:
+            found = judging.verdicts(self.experiment, self.runs)
+            body = [verdict.model_dump() for verdict in found]
+            files.write_json(self.folder / VERDICTS_FILE, body)
+            self.judged = Verdicts(found)
+        return self.judged
 
     def publish(
         self,

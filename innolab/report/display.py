@@ -14,11 +14,11 @@ from innolab.analysis.controls import Found
 from innolab.analysis.verdicts import Verdict
 from innolab.base import language
 from innolab.base.language import text
-from innolab.base.units import interval_text, number, ratio_text
+from innolab.base.units import interval_text, number
 from innolab.record.run import Run, arm_text
 from innolab.record.runlog import EVIDENCE, SessionStart
 from innolab.record.runs import RunSet
-from innolab.report.prose import Prose, listed, prose
+from innolab.report.prose import Prose, prose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,34 +156,6 @@ class Verdicts:
     def times(self, claim: str, server: str) -> str:
         """Return the estimate of a claim with its interval, for a sentence."""
         return _measured(self.of(claim, server)) or text("not measured")
-
-    def ratio(self, claim: str, server: str) -> str:
-        """Return the ratio of which a claim speaks as what it says, for a sentence."""
-        v = self.of(claim, server)
-        if v.estimate is None:
-            return self.times(claim, server)
-        return ratio_text(v.estimate, v.low, v.high)
-
-    def answer(self, claim: str) -> Prose:
-        """Return a claim's estimates and verdicts on all servers, for a sentence."""
-        each = [self.of(claim, server) for server in self.servers]
-        measured = [
-            prose(
-                "**{times}** on {server} ({verdict})",
-                times=_measured(v),
-                server=v.server,
-                verdict=text(v.verdict),
-            )
-            for v in each
-            if v.estimate is not None
-        ]
-        return Prose(listed(measured)) if measured else prose("(not measured)")
-
-    def counts(self, server: str) -> Counter[str]:
-        """Return how many claims on a server came out how; hypotheses of ours are left out."""
-        return Counter(
-            v.verdict for v in self.found if v.server == server and v.stands != "hypothesis"
-        )
 
     def frame(self) -> "pd.DataFrame":
         """Return a row a verdict: claim, server, stands, verdict, published, estimate and so on."""
