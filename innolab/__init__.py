@@ -1,7 +1,7 @@
 """innolab: published studies of MySQL/InnoDB storage and memory, run again and judged.
 
 What a notebook uses: `open_study`, and for its tables and figures `geometric_mean`, `interval`,
-`estimate`, `ratios`, `forest`, `table`, `tables`, `prose`, `lines`, `text`,
+`estimate`, `ratios`, `forest`, `table`, `stacked`, `prose`, `lines`, `text`,
 `listed`; to look at single runs, `explore`.
 """
 
@@ -26,7 +26,7 @@ _OFFERED = {
     "prose": "report.prose:prose",
     "ratios": "report.summaries:ratios",
     "table": "report.display:Table",
-    "tables": "report.display:Tables",
+    "stacked": "report.display:Tables",
     "text": "base.language:text",
 }
 

@@ -30,7 +30,7 @@ from innolab.record.runlog import FILE, RunLog
 from innolab.record.runs import RunSet
 from innolab.report import display, figure_text, figures, folders, record_tables, summaries
 from innolab.report.answer import Answered
-from innolab.report.display import Alert, Section, Sections, Table, Tables, Verdicts
+from innolab.report.display import Alert, Sections, Table, Tables, Verdicts
 from innolab.report.figures import Figure
 from innolab.report.host_agreement import agreement
 from innolab.report.prose import Prose
@@ -290,37 +290,14 @@ class Book:
         The arms, the host, the servers, the devices and how close they came to their models, and
         the provenance, each below its heading.
         """
-        measured_on = text("What the runs were measured on, as recorded with them.")
-        return Sections(
-            Section(
-                text("Arms"),
-                text("The arms, and how many of their runs are valid."),
-                record_tables.arms(self.arms()),
-            ),
-            Section(text("Host"), f"{measured_on} {record_tables.conduct(self.runs)}", self.host()),
-            Section(
-                text("Servers"),
-                text("The servers, and the table that each holds."),
-                self.servers_that_ran(),
-            ),
-            Section(
-                text("Devices"),
-                text(
-                    "The devices, in pages of 16 KiB a second: what fio got from each, of what its "
-                    "limits or its model give."
-                ),
-                self.devices(),
-            ),
-            Section(
-                text("Fidelity"),
-                text(
-                    "Of a device with service times, each load of fio next to the same one "
-                    "simulated: operations a second and the latency that half, and 99 of 100, do "
-                    "not exceed."
-                ),
-                self.fidelity(),
-            ),
-            Section(text("Provenance"), text("Where the runs come from."), self.provenance()),
+        return record_tables.apparatus(
+            self.runs,
+            record_tables.arms(self.arms()),
+            self.host(),
+            self.servers_that_ran(),
+            self.devices(),
+            self.fidelity(),
+            self.provenance(),
         )
 
     def host(self) -> Table | Tables:

@@ -2,6 +2,8 @@
 
 import ast
 import graphlib
+import importlib
+import importlib.util
 import itertools
 import json
 import re
@@ -17,6 +19,7 @@ import yaml
 from conftest import BIN, ROOT
 from packaging.requirements import Requirement
 
+import innolab
 from innolab import cli, studies
 
 # What a study is made of, from the ground up: a room imports itself and those before it.
@@ -210,3 +213,19 @@ def test_claims_files_are_read_whole() -> None:
         assert len({claim.id for claim in found}) == len(found)
         assert not any("{" in claim.says for claim in found), "a sentence has a gap left"
     assert json.loads((ROOT / "data" / "datapackage.json").read_text())["name"] == "innolab"
+
+
+def test_no_name_that_a_notebook_uses_is_a_room() -> None:
+    """Once a room is imported, its name would be the module and not what is offered."""
+    rooms = {path.parent.name for path in (ROOT / "innolab").glob("*/__init__.py")}
+    assert rooms.isdisjoint(innolab._OFFERED)
+
+
+def test_what_tests_and_benchmarks_import_is_there() -> None:
+    """Neither ruff nor mypy reads all of them, and some run on request alone."""
+    for path in [*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]:
+        for name in _imports(path):
+            module, _, member = name.rpartition(".")
+            holder = importlib.import_module(module)
+            is_module = hasattr(holder, "__path__") and importlib.util.find_spec(name)
+            assert is_module or hasattr(holder, member), f"{path.name}: there is no {name}"

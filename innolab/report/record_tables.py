@@ -10,11 +10,47 @@ from innolab.base.language import text
 from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result, Run
 from innolab.record.runs import RunSet
-from innolab.report.display import Table
+from innolab.report.display import Section, Sections, Table, Tables
 from innolab.storage.profiles import Calibration, Profile, profiles
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def apparatus(
+    runs: RunSet,
+    arms: Table,
+    host: Table | Tables,
+    servers: Table,
+    devices: Table,
+    fidelity: Table,
+    provenance: Table,
+) -> Sections:
+    """Return the tables of what runs were made on, each below its heading."""
+    measured_on = text("What the runs were measured on, as recorded with them.")
+    return Sections(
+        Section(text("Arms"), text("The arms, and how many of their runs are valid."), arms),
+        Section(text("Host"), f"{measured_on} {conduct(runs)}", host),
+        Section(text("Servers"), text("The servers, and the table that each holds."), servers),
+        Section(
+            text("Devices"),
+            text(
+                "The devices, in pages of 16 KiB a second: what fio got from each, of what its "
+                "limits or its model give."
+            ),
+            devices,
+        ),
+        Section(
+            text("Fidelity"),
+            text(
+                "Of a device with service times, each load of fio next to the same one "
+                "simulated: operations a second and the latency that half, and 99 of 100, do "
+                "not exceed."
+            ),
+            fidelity,
+        ),
+        Section(text("Provenance"), text("Where the runs come from."), provenance),
+    )
 
 
 def host(facts: Mapping[str, Any]) -> Table:

@@ -107,7 +107,7 @@ def page(
     )
     _fit(rest, sheet)
     facts = {
-        "lead": replace(first, figure=sheet.fit(first.figure)),
+        "lead": replace(first, figure=sheet.fit(first.figure), answer=sheet.fit(first.answer)),
         "language": language.chosen(),
         "text": language.text,
         "study": study.name,
