@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import reference
+from conftest import ROOT, reference
 
 from innolab import studies
 from innolab.analysis.answers import Answer, Case, read, require_known
@@ -15,6 +15,7 @@ from innolab.report import answer
 from innolab.studies.study import Study
 
 NAMES = [name for name in studies.names() if studies.find(name).answer.sentences]
+README = (ROOT / "README.md").read_text()
 _OUTCOMES = ("reproduced", "contradicted", "inconclusive", "withheld", "not-run")
 
 
@@ -109,3 +110,11 @@ def test_an_answer_by_a_claim_that_is_not_there_is_refused(tmp_path: Any) -> Non
     named = Answer(sentences=[[Case(says="a", when={"B": "reproduced"}), Case(says="b")]])
     with pytest.raises(InputError, match="names B, which is no claim"):
         require_known(named, ["A"], tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readme_says_what_the_newest_reference_answers(name: str) -> None:
+    verdicts = json.loads((reference(name) / "verdicts.json").read_text())
+    first, *_ = answer.sentences(studies.find(name), verdicts)
+    [row] = [line for line in README.splitlines() if line.startswith(f"| `{name}` |")]
+    assert row.endswith(f"| {first.removesuffix('.')} |")

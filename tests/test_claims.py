@@ -89,7 +89,7 @@ def test_every_claim_names_arms_that_quick_has(name: str) -> None:
 
 def test_claims_on_inserts_speak_of_metrics_that_the_reference_has() -> None:
     study = studies.find("compressed-insert")
-    runs = study.read(ROOT / "reports" / "compressed-insert" / "2026-11-26-1").runs
+    runs = study.read(ROOT / "reports" / "compressed-insert" / "2026-11-28-1").runs
     metrics = {name for run in runs for row in run.observations for name in row}
     assert {claim.measure.metric for claim in study.claims() if claim.measure} <= metrics
     heads = {claim.id.split("-")[0] for claim in study.claims()}

@@ -38,7 +38,7 @@ DOCUMENTS = [
     *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "decisions"),
 ]
 # The reports that commands name: copied, the second made again by the code under test.
-REPORTS = ("multi-buffer-pool/2026-11-26-1", "multi-buffer-pool/2026-11-26-2")
+REPORTS = ("multi-buffer-pool/2026-11-28-1", "multi-buffer-pool/2026-11-28-2")
 STATE = re.compile(r"(cd|export|source) ")
 
 

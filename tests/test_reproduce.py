@@ -493,7 +493,7 @@ def test_a_page_has_the_command_of_each_claim_that_ran() -> None:
 
 # The command.
 
-_KEPT = _REPORTS[_IDS.index("multi-buffer-pool/2026-11-26-1")]
+_KEPT = _REPORTS[_IDS.index("multi-buffer-pool/2026-11-28-1")]
 
 
 @pytest.fixture
@@ -515,7 +515,7 @@ def test_the_plan_says_what_runs_and_what_it_takes(innolab: Innolab, kept: Path)
     done = innolab(*words, INNOLAB_REPORTS=str(kept))
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    assert "The reference is multi-buffer-pool/2026-11-26-1: scale quick, effort 30min" in text
+    assert "The reference is multi-buffer-pool/2026-11-28-1: scale quick, effort 30min" in text
     assert "it runs 4 arms, 3 to 12 blocks of 6 trials" in text
     assert done.stdout.count("(twice, as a control)") == 2
     assert "of memory (upper bound)" in text
@@ -534,7 +534,7 @@ _BAD = {
     "an unknown server": (["F1-warm-8v1", "--server", "mariadb"], "on 'mariadb'. It has them on"),
     "no such report": (["F1-warm-8v1", "--report", "nothing/1"], "There is no report 'nothing/1'"),
     "a report of another study": (
-        ["F1-warm-8v1", "--report", str(_REPORTS[_IDS.index("replication/2026-11-26-1")])],
+        ["F1-warm-8v1", "--report", str(_REPORTS[_IDS.index("replication/2026-11-28-1")])],
         "is a report of replication, not of multi-buffer-pool",
     ),
     "nothing to judge again": (["F1-warm-8v1", "--judge"], "There is no finished reproduction"),
