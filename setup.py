@@ -4,6 +4,7 @@ A clone has them at its top, where people look for them; `innolab.base.places` f
 about the package is in pyproject.toml.
 """
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-OWN = ("data", "notebooks", "playbooks", "requirements.lock", "CITATION.cff", "LICENSE")
+OWN = ("data", "notebooks", "playbooks", "CITATION.cff", "LICENSE")
 _NO_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc", ".ipynb_checkpoints")
 
 
@@ -38,11 +39,12 @@ class WithOwnFiles(build_py):
 
 
 def _revision() -> dict[str, Any]:
-    """Return commit and dirty; None where this is no clone, whatever clone it may lie in."""
+    """Return the digest of the lock, commit and dirty; None for these if this is no clone."""
+    lock = {"lock_sha256": hashlib.sha256((ROOT / "requirements.lock").read_bytes()).hexdigest()}
     if not (ROOT / ".git").exists():
-        return {"commit": None, "dirty": None}
+        return {"commit": None, "dirty": None, **lock}
     changed = _git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(changed)}
+    return {"commit": _git("rev-parse", "HEAD"), "dirty": bool(changed), **lock}
 
 
 def _git(*words: str) -> str:

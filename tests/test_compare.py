@@ -215,7 +215,7 @@ def test_two_reports_are_not_taken_together_and_the_reason_is_said(
     row = _row(found)
     assert row.pooled is None
     assert (row.outcome, found.together) == ("not-run", [])
-    assert "2 of 2 reports can enter a meta-analysis, which takes 3" in row.reason
+    assert "2 of 2 reports can enter a meta-analysis, which takes 3" in str(row.reason)
     assert "a meta-analysis takes 3 reports or more" in found.can_say
 
 

@@ -188,7 +188,7 @@ _NAMES = re.compile(
 _FILLED = re.compile(".* over it|.* times slower at")
 _KEPT = {
     "near", "far", "cpu", "host", "special", "pareto", "zipf", "async", "semi-sync", "auto",
-    "zlib", "relaxed", "both", "short",
+    "zlib", "relaxed", "both", "short", "tps", "binlog",
 }  # fmt: skip
 
 

@@ -193,7 +193,8 @@ def test_an_unfinished_report_is_shown_once_it_is_whole(
     assert whole.opened is not None
     assert whole.opened.report == part
     log = part / "runs.jsonl"
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    # Blocks before the first look are due whatever the claims say by now.
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:20]))
     less = notebook.open_study(_NAME, {"effort": effort})
     assert less.opened is not None
     assert less.opened.report is None

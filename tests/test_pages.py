@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
 
 from innolab import studies
 from innolab.record.plan import Plan
-from innolab.report import first_screen, index, markup, render
+from innolab.report import answer, first_screen, index, markup, render
 
 _MEASURED = sorted(path.parent.parent.name for path in (ROOT / "reports").glob("*/*/manifest.json"))
 _STUDIES = list(dict.fromkeys(_MEASURED))
@@ -475,18 +475,17 @@ def test_a_notebook_of_another_form_is_shown_as_it_is() -> None:
     assert rest.cells[0].source == "A study of ours."
 
 
-def test_an_answer_is_begun_and_its_place_is_marked() -> None:
-    long = "- " + "It is so. " * 39 + "It is."
-    answer = f"On **a**:\n\n{long}\n{long}\n\nOn **b**:\n\n{long}"
+def test_an_answer_and_the_first_figure_are_moved_to_the_top() -> None:
+    said = f"{answer.MARK}<p>It is so.</p></div>"
     notebook = _notebook(
         _shows(prose="All runs are complete."),
         nbformat.v4.new_markdown_cell("## The answer"),
-        _shows(prose=answer),
+        _shows(html=said),
         _shows(html='<figure id="first"><svg></svg></figure>'),
         _shows(html='<figure id="second"><svg></svg></figure>'),
     )
     first, rest = first_screen.lifted(notebook, "Title", "Why?", [])
-    assert first.answer == f"On **a**:\n\n{long}"
+    assert first.answer == said
     assert 'id="first"' in first.figure
     marks = [
         output.metadata.get("lead") for cell in rest.cells for output in cell.get("outputs", [])

@@ -79,7 +79,7 @@ def test_what_happened_once_may_happen_and_what_never_did_is_not_excluded(
         for block, number in enumerate(lost)
     ]
     assert claim.holds is not None
-    judged = outcomes.found(claim, claim.holds, RunSet(runs, {}), {}, STUDY.kind.units, 0.95)
+    judged = outcomes.finding(claim, claim.holds, RunSet(runs, {}), {}, STUDY.kind.units, 0.95)
     assert judged is not None and judged.outcome == outcome
 
 

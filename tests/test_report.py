@@ -355,6 +355,7 @@ def test_a_page_never_starts_a_server(folder: Path) -> None:
     copy.mkdir()
     folders.copy_recorded(_kept(), copy)
     log = copy / "runs.jsonl"
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(InnolabError, match="1 or more runs of the plan are not recorded"):
+    # Blocks before the first look are due whatever the claims say by now.
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:20]))
+    with pytest.raises(InnolabError, match="or more runs of the plan are not recorded"):
         render.render(studies.find("multi-buffer-pool"), copy)

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1]
 # The folder inside the package where a wheel has the project's own files.
 PACKED = "_files"
 _IN_WHEEL = PACKAGE / PACKED
-# What a build hook knows of the revision that it packs: commit and dirty, as JSON.
+# What a build hook knows of the revision that it packs: commit, dirty and the digest of the lock.
 REVISION_FILE = "revision.json"
 
 
@@ -21,7 +21,7 @@ def is_installed() -> bool:
 
 
 def own(*parts: str) -> Path:
-    """Return where one of the project's own files is: data, notebooks, playbooks, the lock.
+    """Return where one of the project's own files is: data, notebooks, playbooks.
 
     >>> own("data", "devices.csv").is_file()
     True

@@ -1,5 +1,6 @@
 """Which innolab this is."""
 
+import hashlib
 import json
 import subprocess
 from typing import Any
@@ -16,11 +17,22 @@ def own_facts() -> dict[str, Any]:
     return {"version": __version__, **(_built_from() if places.is_installed() else _checked_out())}
 
 
+def lock_sha256() -> str:
+    """Return the digest of requirements.lock, of which a wheel has nothing else."""
+    if places.is_installed():
+        return str(_revision()["lock_sha256"])
+    return hashlib.sha256(places.own("requirements.lock").read_bytes()).hexdigest()
+
+
 def _built_from() -> dict[str, Any]:
     """Return the revision that a wheel was built from.
 
     Git is not asked: an environment often is in a clone of something else.
     """
+    return {name: _revision()[name] for name in ("commit", "dirty")}
+
+
+def _revision() -> dict[str, Any]:
     return dict(json.loads(places.own(places.REVISION_FILE).read_text()))
 
 

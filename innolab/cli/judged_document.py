@@ -63,6 +63,7 @@ def document(found: Table, page: Path) -> Judged:
         ],
         rankings=judged.ranking_records(found),
         claims=[
-            JudgedClaim.model_validate(verdict, from_attributes=True) for verdict in found.verdicts
+            JudgedClaim(**verdict.model_dump(include=set(JudgedClaim.model_fields)))
+            for verdict in found.verdicts
         ],
     )  # fmt: skip

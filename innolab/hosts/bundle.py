@@ -36,7 +36,7 @@ _PACKAGES = ("ansible-core", "babel", "distributed", "jinja2", "mysql-connector-
              "pyarrow", "pydantic", "pyyaml", "rich", "scipy", "setuptools", "typer")  # fmt: skip
 # Of all collections that the package `ansible` holds, the one by which playbooks answer in JSON.
 _COLLECTION = "ansible_collections/ansible/posix/"
-_OWN = ("data", "notebooks", "playbooks", "requirements.lock")
+_OWN = ("data", "notebooks", "playbooks")
 # Folders that stay here, and further ones of Python's own library.
 _NOT_MEASURING = {"__pycache__", "tests", ".ipynb_checkpoints"}
 _NOT_OF_LIBRARY = {"test", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3",

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from innolab.base import files, parsing, places
+from innolab.base import files, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.base.files import digest
-from innolab.base.provenance import own_facts
+from innolab.base.provenance import lock_sha256, own_facts
 from innolab.record.plan import Plan
 from innolab.record.run import SCHEMA, BuildFacts, Innolab, Run
 from innolab.record.text_types import (
@@ -28,7 +28,6 @@ from innolab.report import crate, folders, rendering_code
 from innolab.studies.rules import CLAIMS_FILE
 from innolab.studies.study import Study
 
-LOCK = places.own("requirements.lock")
 TABLE = "table"
 # It names a folder, out of which it must not lead.
 VERSION = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{1,6}$"
@@ -148,7 +147,7 @@ def write_of_table(folder: Path, facts: Mapping[str, Any]) -> None:
         **facts,
         "rendered_by": own_facts(),
         "renderer": rendering_code.todays(None),
-        "lock_sha256": digest(LOCK),
+        "lock_sha256": lock_sha256(),
         "sealed_at": _now(),
         "time_s": {},
         "files": digests(folder),
@@ -188,7 +187,7 @@ def write(
         "record_schema": SCHEMA,
         "notebook_sha256": digest(study.papers.notebook),
         "claims_sha256": digest(folder / CLAIMS_FILE),
-        "lock_sha256": digest(LOCK),
+        "lock_sha256": lock_sha256(),
         "sealed_at": _now(),
         "time_s": time_s,
         "files": digests(folder),
