@@ -176,11 +176,11 @@ class Fleet:
                 self._hand_out()
                 self._wait()
                 for copy in [copy for copy in self._working.values() if copy.future.done()]:
-                    # Hosts that end meanwhile would be idle until all others' blocks are here.
-                    self._hand_out()
                     # Its host may have been lost while the block before was recorded.
                     if copy.future.done():
                         self._take(copy)
+                        # Hosts would be idle until all others' blocks are recorded.
+                        self._hand_out()
                         yield from self._settled()
                 self._take_back()
                 yield from self._settled()
@@ -191,10 +191,13 @@ class Fleet:
             self._working.clear()
 
     def _hand_out(self) -> None:
-        """Give each idle host a block that nobody has, else one that is late elsewhere."""
+        """Give each idle host a block that nobody has, else one that is late elsewhere.
+
+        A host gets its next block once its last one is here: it may be lost with both otherwise.
+        """
         running = [copy for copy in self._working.values() if not copy.future.done()]
         answered = {copy.block for copy in self._working.values() if copy.future.done()}
-        busy = {copy.worker for copy in running}
+        busy = {copy.worker for copy in self._working.values()}
         having = Counter(copy.block for copy in self._working.values())
         hosts = self.hosts.admitted()
         if idle := [worker for worker in hosts if worker not in busy]:
