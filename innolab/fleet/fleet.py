@@ -179,9 +179,10 @@ class Fleet:
                     # Its host may have been lost while the block before was recorded.
                     if copy.future.done():
                         self._take(copy)
+                        settled = list(self._settled())
                         # Hosts would be idle until all others' blocks are recorded.
                         self._hand_out()
-                        yield from self._settled()
+                        yield from settled
                 self._take_back()
                 yield from self._settled()
         finally:
