@@ -127,7 +127,8 @@ def test_a_source_archive_gives_the_same_wheel(wheel: Path, source: Path, place:
     assert _names(again) == _names(wheel)
     with zipfile.ZipFile(again) as packed:
         found = json.loads(packed.read("innolab/_files/revision.json"))
-    assert (found["commit"], found["dirty"]) == (None, None), "an archive is of no clone that it is in"
+    # An archive is of no clone that it is in.
+    assert (found["commit"], found["dirty"]) == (None, None)
 
 
 def test_it_lists_the_studies_and_says_what_is_missing(run: Run, empty: Path) -> None:
