@@ -10,7 +10,7 @@ from innolab.hosts import machine
 from innolab.hosts.base import Command, Host
 
 _LOOK_S = 0.02
-_MOST_QUOTED = 600
+_MOST_QUOTED = 1200
 
 
 class Daemon:
