@@ -195,7 +195,7 @@ def test_it_is_measured_rendered_and_verified(env: dict[str, str], innolab: Inno
     assert done.returncode == 0, done.stderr
     report = Path(done.stdout.splitlines()[-1]).parent
     page = (report / "index.html").read_text()
-    assert "Four replicas read almost four times as much as one" in page
+    assert "Reads scale: four replicas read at least 2.5 times as much as one" in page
     verified = innolab("verify", str(report), **env)
     assert verified.returncode == 0, verified.stdout
     assert _networks() == before
