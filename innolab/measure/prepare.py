@@ -96,9 +96,9 @@ def prepare(asked: Experiment, claim: Claim | None = None) -> Experiment:
         missing_devices=missing_devices,
     )
     twins = [] if claim else _twins(ready)
-    lacking = {build.id: _lacking(ready, build) for build in usable}
+    missing_levels = {build.id: _lacking(ready, build) for build in usable}
     ready = ready.with_plan(
-        twins=twins, lacking={name: why for name, why in lacking.items() if why}
+        twins=twins, lacking={name: why for name, why in missing_levels.items() if why}
     )
     if claim is not None:
         ready = only(ready, claim)

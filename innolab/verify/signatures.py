@@ -63,7 +63,7 @@ def sign(report: Path, key: Path, faults_of: Callable[[Path], list[str]]) -> Pat
     Raises
     ------
     InputError
-        If the key or ssh-keygen cannot be had, or the report does not hold. Nothing was written.
+        If the key or ssh-keygen is not available, or the report does not hold. Nothing was written.
     """
     program = shutil.which("ssh-keygen")
     if program is None:
