@@ -539,7 +539,7 @@ def test_metrics_are_read_out_of_outputs_which_are_not_copied(place: Path) -> No
 
 
 def test_outputs_of_sysbench_need_no_histogram() -> None:
-    found = load_outputs.output_metrics(_SYSBENCH.format(transactions=10000))
+    found = load_outputs.read(_SYSBENCH.format(transactions=10000)).metrics
     assert found == {"tps": (100.0, "transactions/s"), "qps": (2000.0, "queries/s")}
 
 

@@ -142,26 +142,6 @@ def parse(text: str) -> SysbenchResult:
     )
 
 
-def rates(text: str) -> dict[str, float]:
-    """Return transactions and queries a second of a finished run, with or without a histogram.
-
-    Raises
-    ------
-    InnolabError
-        If the run did not end; quotes its FATAL lines.
-
-    >>> ended = "    transactions:  300 (x)\\n    queries:  6000 (x)\\n    total time:   60.0s\\n"
-    >>> rates(ended)
-    {'tps': 5.0, 'qps': 100.0}
-    """
-    seconds = re.search(_SECONDS, text, re.MULTILINE)
-    counted = [re.search(_TOTALS[name], text, re.MULTILINE) for name in ("transactions", "queries")]
-    if seconds is None or not all(counted) or float(seconds[1]) <= 0:
-        raise InnolabError(f"sysbench did not finish its run. It said: {last_words(text)}")
-    counts = [int(found[1]) for found in counted if found]
-    return {name: n / float(seconds[1]) for name, n in zip(("tps", "qps"), counts, strict=True)}
-
-
 def intervals(text: str) -> list[Second]:
     """Return the progress lines, one a second."""
     return [

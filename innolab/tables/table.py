@@ -155,6 +155,7 @@ def _with_outputs(
 ) -> tuple[Cells, dict[str, str]]:
     """Return the cells with the metrics of the outputs that a column names, and all units."""
     outputs = [_output(path, place, own[column]) for place, own in cells]
+    _require_own_outputs(path.name, cells, column)
     parsed = {name: unit for output in outputs for name, (_, unit) in output.items()}
     if both := [name for name in parsed if name in cells[0][1]]:
         _refuse(f"{path.name} has a column {shown(both[0])}, and its outputs have one too")
@@ -163,6 +164,17 @@ def _with_outputs(
         for (place, own), output in zip(cells, outputs, strict=True)
     ]
     return with_metrics, units | parsed
+
+
+def _require_own_outputs(table: str, cells: Cells, column: str) -> None:
+    """Refuse an output that several rows name: it is of one run, and each row is one."""
+    places: dict[str, int] = {}
+    for place, own in cells:
+        if (name := own[column]) and (first := places.setdefault(name, place)) != place:
+            _refuse(
+                f"{table}: rows {first} and {place} name the same output {shown(name)}. Each row "
+                "is a run; keep the output of each in a separate file"
+            )
 
 
 def _written(metric: tuple[float, str] | None) -> str:
@@ -179,9 +191,13 @@ def _output(path: Path, place: int, name: str) -> dict[str, tuple[float, str]]:
     if not file.is_relative_to(folder):
         _refuse(f"{path.name}, row {place}: the output {shown(name)} is outside {folder}")
     try:
-        return load_outputs.output_metrics(parsing.read_text(file, _MOST_BYTES))
+        return load_outputs.read(parsing.read_text(file, _MOST_BYTES)).metrics
     except (ValueError, InnolabError) as error:
-        _refuse(f"{path.name}, row {place}: the output {shown(name)} cannot be read: {error}")
+        _refuse(
+            f"{path.name}, row {place}: the output {shown(name)} cannot be read: {error}".rstrip(
+                "."
+            )
+        )
 
 
 def _settled(table: str, cells: Cells, units: Mapping[str, str], about: About) -> About:
