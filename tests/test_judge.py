@@ -560,10 +560,10 @@ def test_columns_may_be_left_out_together(place: Path) -> None:
 
 
 def test_units_stand_in_headings_or_in_the_description() -> None:
-    assert describing.heading("p95 [ms]") == ("p95", "ms")
-    assert describing.heading("NOPM (new orders/min)") == ("NOPM", "new orders/min")
-    assert describing.heading("commits_per_s") == ("commits_per_s", "1/s")
-    assert describing.heading("engine") == ("engine", None)
+    assert describing.heading("p95 [ms]")[:2] == ("p95", "ms")
+    assert describing.heading("NOPM (new orders/min)")[:2] == ("NOPM", "new orders/min")
+    assert describing.heading("commits_per_s")[:2] == ("commits_per_s", "1/s")
+    assert describing.heading("engine")[:2] == ("engine", None)
     kinds = {unit: describing.kind_of(unit) for unit in ("tps/GiB", "MB/s", "rows a second", "s")}
     assert kinds == {"tps/GiB": None, "MB/s": "rate", "rows a second": "rate", "s": "time"}
 

@@ -113,6 +113,44 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         Where it is missing, not a regular file (a pipe would wait indefinitely), too large, or not
         UTF-8.
     """
+    _require_readable(path, most_bytes)
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(most_bytes + 1)  # It may have grown, or be one of /proc, of no size.
+    except UnicodeDecodeError:
+        raise ValueError(
+            "it is not UTF-8 text. Save it as UTF-8; a spreadsheet offers that as 'CSV UTF-8'"
+        ) from None
+    if len(text) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes, the most allowed")
+    return text
+
+
+def text_of_any_encoding(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """Return the text of a regular file in UTF-8, or else in the encoding that it most likely has.
+
+    Fit for ASCII in a file of any encoding; letters beyond it may be wrong, so that what names
+    something is to be read by `read_text`.
+
+    Raises
+    ------
+    ValueError
+        Where it is missing, not a regular file, too large, or of no encoding at all.
+    """
+    _require_readable(path, most_bytes)
+    data = path.read_bytes()[: most_bytes + 1]
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Imported here: few files are of another encoding.
+        from charset_normalizer import from_bytes
+
+        if (best := from_bytes(data).best()) is None:
+            raise ValueError("it is not text in any known encoding") from None
+        return str(best)
+
+
+def _require_readable(path: Path, most_bytes: int) -> None:
     try:
         found = path.lstat()
     except OSError as error:
@@ -121,11 +159,6 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
         raise ValueError("it is not a regular file")
     if found.st_size > most_bytes:
         raise ValueError(f"it has {found.st_size:,} bytes, and {most_bytes:,} are the most allowed")
-    with path.open() as file:
-        text = file.read(most_bytes + 1)  # It may have grown, or be one of /proc, of no size.
-    if len(text) > most_bytes:
-        raise ValueError(f"it has more than {most_bytes:,} bytes, the most allowed")
-    return text
 
 
 def json_file(path: Path) -> Any:

@@ -1,5 +1,6 @@
 """The verb that judges a published table."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,13 @@ _About = Annotated[
 ]
 
 
+class FailedRuns(StrEnum):
+    """What becomes of a run that came to nothing: the table is refused, or the run counted."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+
+
 def judge(
     table: _Table,
     claims: _Claims = None,
@@ -48,6 +56,9 @@ def judge(
     name: Annotated[
         str | None, typer.Option(help="Of the report; else that of the table's file.")
     ] = None,
+    failed: Annotated[
+        FailedRuns, typer.Option(help="What to do with a run that came to nothing.")
+    ] = FailedRuns.REFUSE,
     as_json: AsJson = False,
 ) -> None:
     """Judge a table that somebody published: which rankings and claims stand beyond the noise.
@@ -61,7 +72,9 @@ def judge(
     from innolab.tables import judged, judged_page
     from innolab.verify import verify
 
-    folder, found = judged.judge(table, claims, about, ranked, name, prove=verify.require)
+    folder, found = judged.judge(
+        table, claims, about, ranked, name, failed.value, prove=verify.require
+    )
     page = folder / render.PAGE_FILE
     if as_json:
         documents.show(judged_document.document(found, page))

@@ -43,6 +43,7 @@ class Judged(BaseModel):
     name: str
     page: str
     summary: list[str]
+    runs_failed: int
     spreads: list[JudgedSpread]
     rankings: list[RankingRecord]
     claims: list[JudgedClaim]
@@ -54,6 +55,7 @@ def document(found: Table, page: Path) -> Judged:
         name=found.name,
         page=str(page),
         summary=judged_page.summary(found),
+        runs_failed=sum(found.table.failed.values()),
         spreads=[
             JudgedSpread(
                 metric=name, unit=found.table.about.metrics[name].unit, sd_log=one.sd,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ _TOO_MANY = (
     f"it has more than {_MOST_ROWS:,} rows, {_MOST_COLUMNS} columns or {_MOST_CELLS:,} cells"
 )
 _MOST_QUOTED = 60
+# A number, however it is written, or a date: no name of a column.
+_LIKE_DATA = re.compile(r"[-+]?\d[\d.,'\s]*(?:[eE][-+]?\d+)?|\d{4}-\d\d-\d\d.*|\d\d?:\d\d.*")
 _SPACES = str.maketrans("\t\r\n", "   ")
 # For each row its place, which is its line or its number in a list, and its cells by column.
 Cells = list[tuple[int, dict[str, str]]]
@@ -37,18 +40,32 @@ def cells_of_csv(text: str) -> Cells:
     lines = [(reader.line_num, line) for line in reader if any(cell.strip() for cell in line)]
     if not lines:
         raise ValueError("it is empty")
-    (_, names), *rest = lines
+    (first, names), *rest = lines
     names = list(map(spreadsheet.plain, names))
     if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ValueError("its cells are not separated by commas")
+        raise ValueError(
+            "its cells are not separated by commas. Save it as CSV with commas between cells and "
+            "points before decimals"
+        )
     columns = len(names)
     if len(rest) > _MOST_ROWS or columns > _MOST_COLUMNS or len(rest) * columns > _MOST_CELLS:
         raise ValueError(_TOO_MANY)
     _require_plain(names, [(f"line {number}", line) for number, line in rest])
+    _require_heading(first, names)
     if ragged := [(n, line) for n, line in rest if len(line) != len(names)]:
         number, line = ragged[0]
         raise ValueError(f"line {number} has {len(line)} cells, and the heading {len(names)}")
     return [(n, dict(_once(names, list(map(_cell, line))))) for n, line in rest]
+
+
+def _require_heading(line: int, names: Sequence[str]) -> None:
+    """Raise ValueError where the first line looks like data: no column is named by a number."""
+    if number := next((name for name in names if _LIKE_DATA.fullmatch(name.strip())), None):
+        raise ValueError(
+            f"line {line} looks like data and not like a heading, as it has {shown(number)}. Write "
+            "a first line with the name of each column; where numbers are levels of a factor, a "
+            "column each, make a row for each measurement instead, with the level in a column"
+        )
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -13,16 +13,31 @@ from innolab.record.text_types import PlainText
 
 Kind = Literal["rate", "time"]
 Better = Literal["higher", "lower"]
+Failed = Literal["refuse", "keep"]
 
 # Among the notes: all columns that nothing else names.
 ALL_OTHERS = "*"
 # A unit in a heading: `tps (1/s)`, `p95 [ms]`.
 _IN_HEADING = re.compile(r"(?P<name>.*?\S)\s*[\[(](?P<unit>[^\])]+)[\])]")
+# Which way is better, with the marks around it: `(1/s, higher is better)`, `tps ↑`.
+_MARKS = r"[\s,;:\-\u2013\u2014]*"
+_BETTER_IN_HEADING = {
+    "higher": r"\b(?:higher|more|bigger|larger|greater)\s*(?:is|are|=)?\s*better\b"
+    r"|(?:높을|클|많을)수록\s*좋[음은다]*|[↑▲]",
+    "lower": r"\b(?:lower|less|smaller|fewer|shorter)\s*(?:is|are|=)?\s*better\b"
+    r"|(?:낮을|작을|적을|짧을)수록\s*좋[음은다]*|[↓▼]",
+}
 # How names end in this collection.
 _BY_ENDING = {"_per_s": "1/s", "_per_min": "1/min", "_ms": "ms", "_us": "us", "_s": "s"}
-_TIMES = r"(?:us|ms|s|sec|seconds?|min|minutes?|h|hours?)"
-_PER_TIME = re.compile(rf"(?:.*(?:/|\bper\b|\ba\b))\s*{_TIMES}", re.IGNORECASE)
-_A_TIME = re.compile(r"(?:ns|us|µs)|" + _TIMES, re.IGNORECASE)
+_TIMES = (
+    r"(?:us|usec|[µμ]s|ms|msec|s|secs?|seconds?|mins?|minutes?|h|hours?|(?:milli|micro|nano)seconds?"
+    r"|(?:밀리|마이크로)?초|분|시간|毫?秒|ミリ秒)"
+)
+_PER_TIME = re.compile(
+    rf"(?:.*(?:/|\bper\b|\ba\b))\s*{_TIMES}|(?:[초분]당|[毎每]秒).*"
+    r"|tps|qps|rps|iops|ops|nopm|tpm|tpmc", re.IGNORECASE
+)  # fmt: skip
+_A_TIME = re.compile(r"ns|nsec|" + _TIMES, re.IGNORECASE)
 
 
 def kind_of(unit: str) -> Kind | None:
@@ -36,16 +51,42 @@ def kind_of(unit: str) -> Kind | None:
     return "time" if _A_TIME.fullmatch(unit.strip()) else None
 
 
-def heading(text: str) -> tuple[str, str | None]:
-    """Return the name of a column and the unit that its heading names, if any.
+class Heading(NamedTuple):
+    """What the heading of a column says: its name, its unit and which way is better, if any.
 
-    >>> heading("tps (1/s)"), heading("read_per_s"), heading("engine")
-    (('tps', '1/s'), ('read_per_s', '1/s'), ('engine', None))
+    A column that only says what is better was measured; its name is its unit then.
     """
-    if found := _IN_HEADING.fullmatch(text.strip()):
-        return found["name"], found["unit"].strip()
-    name = text.strip()
-    return name, next((unit for end, unit in _BY_ENDING.items() if name.endswith(end)), None)
+
+    name: str
+    unit: str | None = None
+    better: Better | None = None
+
+
+def heading(text: str) -> Heading:
+    """Return what a heading says of its column.
+
+    >>> heading("tps (1/s)")
+    Heading(name='tps', unit='1/s', better=None)
+    >>> heading("read_per_s").unit, heading("engine").unit
+    ('1/s', None)
+    >>> heading("Score (higher is better)")
+    Heading(name='Score', unit='Score', better='higher')
+    """
+    name, better = _without_better(text.strip())
+    if found := _IN_HEADING.fullmatch(name):
+        return Heading(found["name"], found["unit"].strip(), better)
+    unit = next((unit for end, unit in _BY_ENDING.items() if name.endswith(end)), None)
+    return Heading(name, unit or (name if better else None), better)
+
+
+def _without_better(text: str) -> tuple[str, Better | None]:
+    for way in get_args(Better):
+        for pattern in (rf"{_MARKS}[(\[]\s*(?:{_BETTER_IN_HEADING[way]})\s*[)\]]",
+                        rf"{_MARKS}(?:{_BETTER_IN_HEADING[way]})"):  # fmt: skip
+            rest = re.sub(pattern, "", text, count=1, flags=re.IGNORECASE)
+            if rest != text and rest.strip():
+                return rest.strip(), way
+    return text, None
 
 
 class _Part(BaseModel):
@@ -84,6 +125,8 @@ class About(_Part):
     repeated_by : columns that tell replicates of one arm from each other
     notes : columns that are neither, such as the source of a row; `*` for all others
     output : the column that names a file beside the table, what sysbench or HammerDB printed
+    failed : whether a run that came to nothing (an output that is empty or without a result, a
+        metric that is 0 or no number, such as N/A) is refused, or kept as failed and counted
     """
 
     title: PlainText | None = Field(default=None, max_length=200)
@@ -94,6 +137,7 @@ class About(_Part):
     repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])
     notes: list[PlainText] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
     output: PlainText = "output"
+    failed: Failed = "refuse"
 
     @field_validator("metrics", mode="before")
     @classmethod

@@ -27,7 +27,7 @@ from innolab.report import equality, folders, manifest, render, sealing
 from innolab.tables import description as describing
 from innolab.tables import judged_page, judging, spreads
 from innolab.tables import table as tables
-from innolab.tables.description import About, kind_of
+from innolab.tables.description import About, Failed, kind_of
 from innolab.tables.judging import Judged
 from innolab.tables.rankings import Lead, Spread
 from innolab.tables.table import PublishedTable
@@ -47,6 +47,7 @@ def judge(
     about: Path | None = None,
     ranked: str | None = None,
     name: str | None = None,
+    failed: Failed = "refuse",
     *,
     prove: sealing.Proof,
 ) -> tuple[Path, Judged]:
@@ -59,6 +60,7 @@ def judge(
     about : a description of the columns
     ranked : the factor whose levels are ranked
     name : of the report; else that of the table's file
+    failed : whether runs that came to nothing are kept; a description may say so as well
     prove : takes the finished folder before it is put in its place, and raises if it does not hold
 
     Raises
@@ -71,8 +73,8 @@ def judge(
     if absent := [one for one in given if not one.is_file()]:
         raise InputError(f"There is no file {absent[0]}. Nothing was written.")
     described = describing.read(about) if about else About()
-    if ranked:
-        described = described.model_copy(update={"ranked": ranked})
+    asked = {"ranked": ranked, "failed": "keep" if failed == "keep" else None}
+    described = described.model_copy(update={k: v for k, v in asked.items() if v})
     table = tables.read(path, described, with_outputs=True)
     body = _claims_text(claims) if claims else None
     found = _judged(named, table, claims, _lent_today(table.about))

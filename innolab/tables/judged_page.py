@@ -62,6 +62,12 @@ def summary(found: "Judged") -> list[str]:
             f"in {by_nothing} the best leads the next by nothing. Of "
             f"{len(pairs)} pairs, {sum(pair.is_decided for pair in pairs)} are decided."
         )
+    if failed := found.table.failed:
+        arms = ", ".join(f"{n} of {' '.join(map(str, arm))}" for arm, n in failed.items())
+        lines.append(
+            f"{sum(failed.values())} of {len(found.table.rows)} runs came to nothing ({arms}); "
+            "what leads is said of the others."
+        )
     if found.verdicts:
         counted = {
             outcome: n for _, of in first_screen.counts([v.model_dump() for v in found.verdicts])
