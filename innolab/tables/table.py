@@ -164,7 +164,7 @@ def _with_outputs(path: Path, cells: Cells, about: About) -> tuple[Cells, dict[s
     outputs = [_output(path, place, own[about.output], about) for place, own in cells]
     _require_own_outputs(path.name, cells, about.output)
     parsed = {name: unit for output in outputs for name, (_, unit) in output.items()}
-    if not parsed:
+    if not parsed and any(own[about.output] for _, own in cells):
         refuse(f"{path.name}: none of its outputs has a result")
     if both := [name for name in parsed if name in cells[0][1]]:
         refuse(f"{path.name} has a column {shown(both[0])}, and its outputs have one too")
