@@ -1,5 +1,6 @@
 """Kinds of tables that people have: judged right, or refused with what to do about it."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -233,3 +234,33 @@ def test_where_all_runs_failed_there_is_nothing_to_judge(tmp_path: Path) -> None
     (tmp_path / "2.txt").write_text("FATAL: no connection\n")
     says = _refused(tmp_path, "engine,output\nA,1.txt\nB,2.txt\n", failed="keep")
     assert "none of its outputs has a result" in says
+
+
+# Letters.
+
+
+@pytest.mark.parametrize(
+    ("names", "key"),
+    [
+        (("엔진", "갑", "을"), ""),
+        (("エンジン", "あか", "あお"), ""),
+        (("сервер", "первый", "второй"), ""),
+        (("引擎", "甲", "数据库"), " In the figure (2) is 数据库."),
+        (("ชนิด", "ก", "ข"), " In the figure (1) is ชนิด, (2) is ก, (3) is ข."),
+    ],
+)
+def test_figures_have_letters_of_any_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str, str], key: str
+) -> None:
+    """No letter is drawn as a box, and nothing is printed about fonts."""
+    monkeypatch.setenv("INNOLAB_REPORTS", str(tmp_path / "reports"))
+    text = _TABLE
+    for plain, name in zip(("engine", "\nA", "\nB"), names, strict=True):
+        text = text.replace(plain, plain[: plain.count("\n")] + name)
+    (tmp_path / "t.csv").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        folder, _ = judged.judge(tmp_path / "t.csv", prove=verify.require)
+    assert (folder / "figures" / "leads.md").read_text().count(key)
+    values = (folder / "figures" / "leads.csv").read_text()
+    assert all(name in values for name in names[1:])

@@ -1,13 +1,14 @@
 """The page of a judged table: what is decided, what is noise, which winner leads by nothing."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from innolab.analysis import stats
 from innolab.analysis.outcomes import DECIDED
 from innolab.base.units import number
-from innolab.report import figures, first_screen, folders, pages, render
+from innolab.report import figure_text, figures, first_screen, folders, pages, render
 from innolab.tables import rankings
 from innolab.tables.rankings import Lead
 
@@ -24,8 +25,11 @@ _MOST_DRAWN = 60
 def write(found: "Judged", folder: Path) -> Path:
     """Write the page of a table with its figures, and return its path."""
     names = [f"leads-{n}" if n > 1 else "leads" for n in range(1, len(found.spreads) + 1)]
-    drawn = [_leads(found, *of, folder) for of in zip(found.spreads, names, strict=True)]
-    forest = _forest(found, folder)
+    with figure_text.letters_of(_texts(found)) as drawn_as:
+        drawn = [
+            _leads(found, *of, folder, drawn_as) for of in zip(found.spreads, names, strict=True)
+        ]
+        forest = _forest(found, folder, drawn_as)
     metrics = found.table.about.metrics
     return pages.write(
         folder / render.PAGE_FILE,
@@ -175,7 +179,23 @@ def _chance(found: "Judged") -> dict[str, int]:
     }
 
 
-def _leads(found: "Judged", metric: str, name: str, folder: Path) -> figures.Figure:
+def _texts(found: "Judged") -> list[str]:
+    """Return the texts of a table that are drawn."""
+    levels = [str(one.level) for placed in found.rankings for one in placed.ranking.standings]
+    claims = [text for verdict in found.verdicts for text in (verdict.claim, verdict.server)]
+    return [str(found.table.about.ranked), *levels, *map(place, found.rankings), *claims]
+
+
+def _key(drawn_as: dict[str, str], texts: Iterable[str]) -> str:
+    """Return what the numbers are that are drawn for texts whose letters no font has."""
+    numbered = [f"{drawn_as[text]} is {text}" for text in dict.fromkeys(texts)
+                if drawn_as[text] != text]  # fmt: skip
+    return f" In the figure {', '.join(numbered)}." if numbered else ""
+
+
+def _leads(
+    found: "Judged", metric: str, name: str, folder: Path, drawn_as: dict[str, str]
+) -> figures.Figure:
     """Draw each arm beside the best of its ranking, with the interval of that ratio."""
     placed = [one for one in found.rankings if one.metric == metric]
     shown = _shares(placed[:_MOST_DRAWN])
@@ -185,6 +205,7 @@ def _leads(found: "Judged", metric: str, name: str, folder: Path) -> figures.Fig
         f"How good each {ranked} is beside the best of its ranking, by {metric}: 1 is as good. "
         "Intervals hold together for all pairs of a ranking at 95 %; one that reaches 1 cannot be "
         f"told from the best.{more}"
+        f"{_key(drawn_as, [str(ranked), *shown['level'], *shown['ranking']])}"
     )
     level = sum(not one.ranking.first.is_decided for one in placed)
     alt = (
@@ -192,7 +213,8 @@ def _leads(found: "Judged", metric: str, name: str, folder: Path) -> figures.Fig
         + "; ".join(f"{place(one)}: {lead_text(one.ranking.first)}" for one in placed[:12])
         + (f"; and {len(placed) - 12} more" if len(placed) > 12 else "")
     )
-    return figures.publish(_drawn(shown, str(ranked)), name, shown, caption, alt, folder)
+    picture = _drawn(shown, str(ranked), drawn_as)
+    return figures.publish(picture, name, shown, caption, alt, folder)
 
 
 def _shares(placed: "list[Placed]") -> "pd.DataFrame":
@@ -216,7 +238,7 @@ def _shares(placed: "list[Placed]") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["ranking", "level", "share", "low", "high"])
 
 
-def _drawn(shown: "pd.DataFrame", ranked: str) -> Any:
+def _drawn(shown: "pd.DataFrame", ranked: str, drawn_as: dict[str, str]) -> Any:
     import seaborn
     from matplotlib.figure import Figure as Picture
 
@@ -233,16 +255,16 @@ def _drawn(shown: "pd.DataFrame", ranked: str) -> Any:
         at = [places.index(name) + shift for name in of["ranking"]]
         error = [(of["share"] - of["low"]).fillna(0), (of["high"] - of["share"]).fillna(0)]
         axis.errorbar(of["share"], at, xerr=error, fmt=markers[turn % len(markers)], ms=5,
-                      capsize=2, linewidth=1, color=colour, label=level)  # fmt: skip
+                      capsize=2, linewidth=1, color=colour, label=drawn_as[level])  # fmt: skip
     axis.axvline(1, color="0.4", linewidth=0.8)
-    axis.set_yticks(range(len(places)), places, fontsize=8)
+    axis.set_yticks(range(len(places)), [drawn_as[name] for name in places], fontsize=8)
     axis.set_ylim(len(places) - 0.5, -0.5)
     axis.set_xlabel("times as good as the best of the ranking")
-    picture.legend(title=ranked, loc="outside upper center", ncols=4, fontsize=8)
+    picture.legend(title=drawn_as[ranked], loc="outside upper center", ncols=4, fontsize=8)
     return picture
 
 
-def _forest(found: "Judged", folder: Path) -> figures.Figure | None:
+def _forest(found: "Judged", folder: Path, drawn_as: dict[str, str]) -> figures.Figure | None:
     """Draw the claims about ratios, with what was published."""
     import pandas as pd
 
@@ -257,5 +279,6 @@ def _forest(found: "Judged", folder: Path) -> figures.Figure | None:
     shown = pd.DataFrame(rows)
     caption = "What the table gives for each claim, with 95 % intervals, and what was published."
     alt = f"{caption} " + "; ".join(f"{v.claim}: {v.verdict}" for v in found.verdicts)
-    drawn = figures.forest(shown)
+    caption += _key(drawn_as, [*shown["claim"], *shown["server"]])
+    drawn = figures.forest(shown.replace({"claim": drawn_as, "server": drawn_as}))
     return figures.publish(drawn, "claims", shown, caption, alt, folder)
