@@ -181,16 +181,16 @@ def test_the_spreads_to_borrow_are_those_of_the_reports_that_they_name() -> None
     assert spreads.FILE.read_text() == spreads.as_csv(kept)
 
 
-def test_the_median_of_its_kind_is_lent() -> None:
-    def known(kind: str, sd: float) -> spreads.KnownSpread:
-        return spreads.KnownSpread(kind, "s", "m", "1/s", "2026-01-31-1", "2026-01-31", sd, 9, 3)
-
-    rows = [known("rate", sd) for sd in (0.3, 0.1, 0.2, 0.05)] + [known("time", 0.9)]
-    lent = spreads.borrowed("rate", rows)
-    assert lent
-    assert (lent.sd, lent.borrowed) == (0.2, True), "of four the wider of the middle two"
-    assert "s/2026-01-31-1 (2026-01-31, 3 arms" in lent.says
-    assert spreads.borrowed("time", rows[:4]) is None
+def test_a_spread_is_lent_by_its_name_and_each_says_of_what_machine_it_is() -> None:
+    lent = spreads.named("more-memory:tps")
+    assert lent.spread.borrowed
+    assert lent.machine in lent.spread.says
+    with pytest.raises(InputError) as refused:
+        spreads.named("theirs")
+    for row in spreads.read():
+        assert f"{row.name}, {row.sd_log:.1%} of a {row.kind} on {row.machine}" in str(
+            refused.value
+        )
 
 
 # The published sweep.
@@ -418,36 +418,71 @@ def test_replicates_and_claims_of_a_small_table(place: Path) -> None:
     assert render.read_verdicts(folder)[1]["server"] == "table-x"
 
 
-def test_a_table_without_replicates_borrows_and_says_so(place: Path) -> None:
-    lines = [line for line in _TABLE.splitlines() if ",2," not in line]
+_SINGLE = "\n".join(line for line in _TABLE.splitlines() if ",2," not in line)
+
+
+def test_a_table_without_replicates_borrows_nothing_by_default(place: Path) -> None:
+    """A lead is open, and says up to which spread it holds."""
     claims = _written(place, "claims.yml", _CLAIM)
-    folder, found = _judged(place, "\n".join(lines), claims=claims)
-    assert all(spread.borrowed for spread in found.spreads.values())
+    folder, found = _judged(place, _SINGLE, claims=claims)
+    assert [(one.is_floor, one.borrowed) for one in found.spreads.values()] == [(True, False)] * 2
+    lead = next(one.ranking.first for one in found.rankings if one.at["threads"] == 32)
+    assert lead.outcome == "open"
+    assert math.isnan(lead.ratio.low)
+    # Decided by Student's interval of a known spread, which is that of the normal distribution.
+    assert lead.spread_most == pytest.approx(
+        math.log(1900 / 1500) / 1.959964 / math.sqrt(2), rel=1e-4
+    )
+    assert {verdict.verdict for verdict in found.verdicts} == {"inconclusive"}
+    assert all("--spread" in str(verdict.needs) for verdict in found.verdicts)
+    assert any("hold up to a spread between runs of" in line for line in judged_page.summary(found))
+    page = (folder / "index.html").read_text()
+    assert "No arm was run twice in tps, p95" in page
+    assert ">open<" in page
+    assert verify.verify(folder).faults == []
+
+
+def test_a_spread_is_borrowed_where_a_reader_names_one(place: Path) -> None:
+    claims = _written(place, "claims.yml", _CLAIM)
+    folder, found = _judged(place, _SINGLE, claims=claims, spread="more-memory:tps")
+    assert [one.borrowed for one in found.spreads.values()] == [True, False], "of rates alone"
     assert all("borrowed from this collection" in str(v.caveat) for v in found.verdicts)
     page = (folder / "index.html").read_text()
-    assert page.index("Spread borrowed: the table has no replicates of tps, p95") < 20_000
+    assert page.index("Spread borrowed: the table has no replicates of tps") < 20_000
     checked = verify.verify(folder)
     assert checked.faults == []
     assert any("tps: its spread is borrowed" in note for note in checked.notes)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (_TABLE, "more-memory:tps"),
+        (_SINGLE.replace("(ms)", "(1/s)"), "access-paths:seconds"),
+        (_SINGLE, "more-memory"),
+    ],
+)
+def test_a_spread_that_no_metric_takes_is_refused(place: Path, text: str, name: str) -> None:
+    with pytest.raises(InputError, match="Nothing was written"):
+        _judged(place, text, spread=name)
+    assert not (place / "reports").exists()
+
+
 def test_what_was_lent_then_still_verifies_and_is_no_row_of_today(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [line for line in _TABLE.splitlines() if ",2," not in line]
-    folder, _ = _judged(place, "\n".join(lines))
+    folder, _ = _judged(place, _SINGLE, spread="more-memory:tps")
     later = [row._replace(sd_log=row.sd_log * 2) for row in spreads.read()]
     monkeypatch.setattr(spreads, "read", lambda: later)
     checked = verify.verify(folder)
     assert checked.faults == []
-    assert sum("no row of today's" in note for note in checked.notes) == 2
+    assert sum("no row of today's" in note for note in checked.notes) == 1
 
 
 def test_a_borrowed_spread_is_known_by_its_numbers(place: Path) -> None:
-    lines = [line for line in _TABLE.splitlines() if ",2," not in line]
-    folder, _ = _judged(place, "\n".join(lines))
+    folder, _ = _judged(place, _SINGLE, spread="more-memory:tps")
     body = json.loads((folder / "spreads.json").read_text())
-    body["tps"]["sd"] /= 100
+    body["tps"]["sd"] = 0.001
     (folder / "spreads.json").write_text(json.dumps(body, indent=1) + "\n")
     judged.write(judged.recorded(folder, folder.parent.name), folder)
     _resealed(folder)

@@ -149,7 +149,7 @@ def _bodies() -> dict[str, tuple[Callable[[Any], Any], Any]]:
     }  # fmt: skip
     about = {
         "title": "t", "source": "s", "metrics": {"tps": {"unit": "1/s"}}, "factors": {"n": "u"},
-        "ranked": "n", "repeated_by": ["r"], "notes": ["o"], "output": "f",
+        "ranked": "n", "repeated_by": ["r"], "notes": ["o"], "output": "f", "seconds": "t",
     }  # fmt: skip
     verdict = parsing.json_file(report / "verdicts.json")[0] | {"caveat": "c", "needs": "n"}
     return {

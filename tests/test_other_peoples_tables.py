@@ -151,6 +151,8 @@ def test_what_was_measured_needs_no_word(tmp_path: Path) -> None:
         ("1 520.3", "write 1520.3"),
         ("1'520", "write 1520"),
         ("1\u202f520,3", "write 1520.3"),
+        ("12ms", "write the number alone, and its unit into the heading"),
+        ("1500 ± 20", "write the number alone, and its unit into the heading"),
         ("N/A", "leave the cell of a run without a value empty"),
         ("-", "leave the cell of a run without a value empty"),
         ("없음", "leave the cell of a run without a value empty"),
@@ -246,7 +248,7 @@ def test_where_all_runs_failed_there_is_nothing_to_judge(tmp_path: Path) -> None
         (("エンジン", "あか", "あお"), ""),
         (("сервер", "первый", "второй"), ""),
         (("引擎", "甲", "数据库"), " In the figure (2) is 数据库."),
-        (("ชนิด", "ก", "ข"), " In the figure (1) is ชนิด, (2) is ก, (3) is ข."),
+        (("ชนิด", "ก", "ข"), " In the figure (1) is ชนิด, (2) is ข, (3) is ก."),
     ],
 )
 def test_figures_have_letters_of_any_script(

@@ -83,11 +83,8 @@ def drifts(samples: Sequence[Mapping[str, float]], capacity: Mapping[str, float]
     >>> [d.share for d in drifts(rows, {"dirty_pages": 100})]
     [0.0, 0.0, 0.0, 0.1]
     """
-    if len(samples) < LEAST_SAMPLES:
-        raise ValueError(f"a window needs at least {LEAST_SAMPLES} samples, got {len(samples)}")
-    middle = len(samples) // 2
-    first, second = samples[: middle + 1], samples[middle:]
-    result = [Drift("tps", _of_rate(first, second), TOLERANCES["tps"])]
+    result = [throughput(samples)]
+    first, second = _halves(samples)
     for cost, counter in COSTS.items():
         share = _change(_a_transaction(first, counter), _a_transaction(second, counter))
         result.append(Drift(cost, share, TOLERANCES[cost]))
@@ -95,6 +92,30 @@ def drifts(samples: Sequence[Mapping[str, float]], capacity: Mapping[str, float]
         change = _mean(second, quantity) - _mean(first, quantity)
         result.append(Drift(quantity, change / most, TOLERANCES[quantity]))
     return result
+
+
+def throughput(samples: Sequence[Mapping[str, float]]) -> Drift:
+    """Return the drift of throughput over a window.
+
+    Parameters
+    ----------
+    samples : as of `drifts`, of which `t_s` and `transactions` are read
+
+    Raises
+    ------
+    ValueError
+        Where there are fewer than 3 samples, which leave no two halves.
+    """
+    if len(samples) < LEAST_SAMPLES:
+        raise ValueError(f"a window needs at least {LEAST_SAMPLES} samples, got {len(samples)}")
+    return Drift("tps", _of_rate(*_halves(samples)), TOLERANCES["tps"])
+
+
+def _halves(
+    samples: Sequence[Mapping[str, float]],
+) -> tuple[Sequence[Mapping[str, float]], Sequence[Mapping[str, float]]]:
+    middle = len(samples) // 2
+    return samples[: middle + 1], samples[middle:]
 
 
 def _of_rate(first: Sequence[Mapping[str, float]], second: Sequence[Mapping[str, float]]) -> float:

@@ -56,6 +56,13 @@ def judge(
     name: Annotated[
         str | None, typer.Option(help="Of the report; else that of the table's file.")
     ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STUDY:METRIC",
+            help="Whose spread a table without replicates borrows; a name that is none lists them.",
+        ),
+    ] = None,
     failed: Annotated[
         FailedRuns, typer.Option(help="What to do with a run that came to nothing.")
     ] = FailedRuns.REFUSE,
@@ -64,8 +71,8 @@ def judge(
     """Judge a table that somebody published: which rankings and claims stand beyond the noise.
 
     Writes a report below its name and prints what is decided, then the path of its page. Rows with
-    equal factors are replicates, whose spread makes the intervals; a table without any borrows a
-    spread from this collection.
+    equal factors are replicates, whose spread makes the intervals. A table without any says up to
+    which spread each lead holds, and which are within what the seconds of its runs vary by.
     """
     from innolab.cli import documents, judged_document
     from innolab.report import render
@@ -73,7 +80,7 @@ def judge(
     from innolab.verify import verify
 
     folder, found = judged.judge(
-        table, claims, about, ranked, name, failed.value, prove=verify.require
+        table, claims, about, ranked, name, failed.value, spread, prove=verify.require
     )
     page = folder / render.PAGE_FILE
     if as_json:

@@ -33,7 +33,7 @@ _MADE = re.compile(
     r"claims\.yml|published\.csv|verdicts\.json|notebook\.ipynb|index\.html|manifest\.json"
     r"|ro-crate-metadata\.json|figures/[0-9A-Za-z._-]+\.(svg|png|csv|md)|signatures/[^/]+\.(json|sig)"
     # Of a judged table.
-    r"|table\.csv|about\.json|spreads\.json|rankings\.json"
+    r"|table\.csv|about\.json|spreads\.json|seconds\.csv|rankings\.json"
 )
 _FOLDERS = ("variables", "series", "figures", SIGNATURES)
 _VERSION = re.compile(r"(\d{4}-\d{2}-\d{2})-(\d+)")

@@ -1,8 +1,10 @@
 """What each column of a published table is: settled from its description, or refused as unclear."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from innolab.analysis.seconds import LEAST
 from innolab.base.errors import InputError
 from innolab.base.quoting import shown
 from innolab.tables.cells import Cells
@@ -29,7 +31,7 @@ def settled(table: str, cells: Cells, measured: Mapping[str, ColumnMetric], abou
     """
     columns = list(cells[0][1])
     named = [
-        *about.metrics, *about.factors, *([about.ranked] if about.ranked else []),
+        *about.metrics, *about.factors, *filter(None, [about.ranked, about.seconds]),
         *(_given(about, "repeated_by")), *(_given(about, "notes")),
     ]  # fmt: skip
     if unknown := [name for name in named if name not in columns]:
@@ -37,7 +39,10 @@ def settled(table: str, cells: Cells, measured: Mapping[str, ColumnMetric], abou
             f"{table} has no column {shown(unknown[0])}, which its description names; its columns "
             f"are: {', '.join(columns)}"
         )
-    others = {*about.factors, *about.repeated_by, *about.notes, about.output}
+    others = {
+        *about.factors, *about.repeated_by, *about.notes, about.output,
+        *filter(None, [about.seconds]),
+    }  # fmt: skip
     if ALL_OTHERS in about.notes and not about.factors:
         refuse(
             f"{table}: '{ALL_OTHERS}' among the notes is every column that is neither factor nor "
@@ -45,7 +50,7 @@ def settled(table: str, cells: Cells, measured: Mapping[str, ColumnMetric], abou
         )
     by_heading = {name: metric for name, metric in measured.items() if name not in others}
     metrics = by_heading | about.metrics
-    beside = {*metrics, *about.repeated_by, *about.notes, about.output}
+    beside = {*metrics, *others} - {*about.factors}
     factors = dict(about.factors) or {name: None for name in columns if name not in beside}
     if not about.factors:
         _require_no_unit_missing(table, cells, list(factors))
@@ -113,16 +118,19 @@ def require_measured(
     InputError
         Names the column, and how to say what it is.
     """
-    known = {*about.metrics, *about.repeated_by, *about.notes, about.output, ALL_OTHERS}
+    known = {*about.metrics, *about.repeated_by, *about.notes, about.output, about.seconds}
     factors = [name for name in cells[0][1] if name not in {*known, *measured}]
+    for name in cells[0][1]:
+        if name not in known:
+            _require_no_moments(table, cells, name, factors, about)
     for name, metric in measured.items():
         if name not in known and _comes_back(name, cells, factors):
             varied = ", ".join([*(f"{factor}: " for factor in factors), f"{name}: {metric.unit}"])
             refuse(
                 f"{table}: half of the values of {name} or more are the same in several arms, as "
                 "where it was varied or fixed. Say in a description (--about) what it is. Varied: "
-                f"factors: {{{varied}}}; measured: metrics: {{{name}: {metric.unit}}}; neither: "
-                f"notes: [{name}]"
+                f"factors: {{{varied}}}; measured: metrics: {{{name}: {metric.unit}}}; the moments "
+                f"within a run: seconds: {name}; neither: notes: [{name}]"
             )
 
 
@@ -135,6 +143,32 @@ def _comes_back(name: str, cells: Cells, factors: Sequence[str]) -> bool:
         arms.setdefault(value, set()).add(arm)
     again = sum(len(arms[value]) > 1 for value, _ in rows)
     return bool(rows) and 2 * again >= len(rows)
+
+
+def _require_no_moments(
+    table: str, cells: Cells, name: str, factors: Sequence[str], about: About
+) -> None:
+    """Refuse a column that looks like the moments within a run: many, ascending in even steps."""
+    labels = [label for label in about.repeated_by if label in cells[0][1]]
+    arm = [*labels, *(factor for factor in factors if factor != name)]
+    runs: dict[tuple[str, ...], list[float | None]] = {}
+    for _, of in cells:
+        runs.setdefault(tuple(of[column] for column in arm), []).append(number(of[name]))
+    if all(map(_ascends_evenly, runs.values())):
+        levels = ", ".join(f"{factor}: " for factor in dict.fromkeys([*factors, name]))
+        refuse(
+            f"{table}: the column {shown(name)} ascends in even steps in every arm, as the moments "
+            "within a run do. Say in a description (--about) what it is. Moments: "
+            f"seconds: {name}; varied: factors: {{{levels}}}"
+        )
+
+
+def _ascends_evenly(values: Sequence[float | None]) -> bool:
+    known = [value for value in values if value is not None]
+    if len(known) < max(LEAST, len(values)):
+        return False
+    steps = [after - before for before, after in itertools.pairwise(known)]
+    return min(steps) > 0 and max(steps) <= 1.01 * min(steps)
 
 
 def _require_no_unit_missing(table: str, cells: Cells, factors: Sequence[str]) -> None:

@@ -125,6 +125,8 @@ class About(_Part):
     repeated_by : columns that tell replicates of one arm from each other
     notes : columns that are neither, such as the source of a row; `*` for all others
     output : the column that names a file beside the table, what sysbench or HammerDB printed
+    seconds : the column of the moments within a run, in seconds, where a row is one of these: the
+        rows of a run are then one, with the mean of each metric
     failed : whether a run that came to nothing (an output that is empty or without a result, a
         metric that is 0 or no number, such as N/A) is refused, or kept as failed and counted
     """
@@ -137,6 +139,7 @@ class About(_Part):
     repeated_by: list[PlainText] = Field(default_factory=lambda: ["replicate", "run", "block"])
     notes: list[PlainText] = Field(default_factory=lambda: ["source", "note", "notes", "comment"])
     output: PlainText = "output"
+    seconds: PlainText | None = None
     failed: Failed = "refuse"
 
     @field_validator("metrics", mode="before")

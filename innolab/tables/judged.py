@@ -4,6 +4,8 @@ What was given is kept: the table in one form, its description, the claims, and 
 borrowed. All else follows from these, so `verify` makes it again.
 """
 
+import csv
+import dataclasses
 import datetime
 import re
 import shutil
@@ -25,17 +27,19 @@ from innolab.record import text_types
 from innolab.record.run import Level
 from innolab.report import equality, folders, manifest, render, sealing
 from innolab.tables import description as describing
-from innolab.tables import judged_page, judging, spreads
+from innolab.tables import judged_page, judging, posted, spreads
 from innolab.tables import table as tables
 from innolab.tables.description import About, Failed, kind_of
 from innolab.tables.judging import Judged
-from innolab.tables.rankings import Lead, Spread
+from innolab.tables.posted import Seconds, Series
+from innolab.tables.rankings import Lead, LeadOutcome, Spread
+from innolab.tables.spreads import KnownSpread
 from innolab.tables.table import PublishedTable
 
 TABLE_FILE, ABOUT_FILE, CLAIMS_FILE = folders.TABLE_FILE, "about.json", "claims.yml"
-SPREADS_FILE, RANKINGS_FILE = "spreads.json", "rankings.json"
+SPREADS_FILE, RANKINGS_FILE, SECONDS_FILE = "spreads.json", "rankings.json", "seconds.csv"
 # What was given, and what was borrowed; all else is made from it.
-GIVEN = (TABLE_FILE, ABOUT_FILE, CLAIMS_FILE, SPREADS_FILE)
+GIVEN = (TABLE_FILE, ABOUT_FILE, CLAIMS_FILE, SPREADS_FILE, SECONDS_FILE)
 # By how much the clocks of who judged and who verifies may differ.
 _CLOCKS_APART = datetime.timedelta(minutes=10)
 
@@ -48,6 +52,7 @@ def judge(
     ranked: str | None = None,
     name: str | None = None,
     failed: Failed = "refuse",
+    spread: str | None = None,
     *,
     prove: sealing.Proof,
 ) -> tuple[Path, Judged]:
@@ -61,6 +66,7 @@ def judge(
     ranked : the factor whose levels are ranked
     name : of the report; else that of the table's file
     failed : whether runs that came to nothing are kept; a description may say so as well
+    spread : the name of the spread that metrics without replicates borrow; none by default
     prove : takes the finished folder before it is put in its place, and raises if it does not hold
 
     Raises
@@ -77,13 +83,16 @@ def judge(
     described = described.model_copy(update={k: v for k, v in asked.items() if v})
     table = tables.read(path, described, with_outputs=True)
     body = _claims_text(claims) if claims else None
-    found = _judged(named, table, claims, _lent_today(table.about))
+    lent = _lent(table, spreads.named(spread)) if spread else {}
+    found = _judged(named, table, claims, lent)
     with folders.next_version(named) as final, sealing.apart(final.name) as folder:
         files.write(folder / TABLE_FILE, table.as_csv())
         files.write(folder / ABOUT_FILE, table.about.model_dump_json(indent=1) + "\n")
         if body is not None:
             files.write(folder / CLAIMS_FILE, body)
         files.write_json(folder / SPREADS_FILE, _spreads(found.spreads), is_ascii=False)
+        if table.series:
+            files.write(folder / SECONDS_FILE, posted.as_csv(table.series))
         write(found, folder)
         facts = {
             **_facts(found),
@@ -146,12 +155,24 @@ def _judged(
     return judging.judged(name, table, spread_by_metric, read)
 
 
-def _lent_today(about: About) -> dict[str, Spread]:
-    """Return the spread that each metric may borrow; none for what is no rate and no time."""
-    known = spreads.read()
-    kinds = {name: kind_of(metric.unit) for name, metric in about.metrics.items()}
-    lent = {name: spreads.borrowed(kind, known) for name, kind in kinds.items() if kind}
-    return {name: spread for name, spread in lent.items() if spread}
+def _lent(table: PublishedTable, known: KnownSpread) -> dict[str, Spread]:
+    """Return the spread that metrics of its kind borrow, if they have no replicates.
+
+    Raises
+    ------
+    InputError
+        If no metric takes it.
+    """
+    kinds = {name: kind_of(metric.unit) for name, metric in table.about.metrics.items()}
+    open_to_it = [name for name, kind in kinds.items() if kind == known.kind
+                  and all(len(table.values(name, arm)) < 2 for arm in table.arms)]  # fmt: skip
+    if not open_to_it:
+        raise InputError(
+            f"The spread {known.name} is one of a {known.kind}, and every metric of this kind has "
+            "replicates, or there is none. Leave out --spread, or name another. Nothing was "
+            "written."
+        )
+    return {name: known.spread for name in open_to_it}
 
 
 def recorded(folder: Path, name: str) -> Judged:
@@ -173,17 +194,31 @@ def recorded(folder: Path, name: str) -> Judged:
     except (ValueError, TypeError, AttributeError, LookupError) as error:
         raise InputError(f"{ABOUT_FILE} or {SPREADS_FILE} is damaged: {error}") from None
     table = tables.read(folder / TABLE_FILE, about)
+    if (folder / SECONDS_FILE).exists():
+        table = dataclasses.replace(table, series=_series(folder / SECONDS_FILE, table))
     claims = folder / CLAIMS_FILE
     lent = {metric: spread for metric, spread in kept.items() if spread.borrowed}
     return _judged(name, table, claims if claims.exists() else None, lent)
 
 
+def _series(path: Path, table: PublishedTable) -> dict[Series, Seconds]:
+    try:
+        series = posted.read(parsing.read_text(path))
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{SECONDS_FILE} is damaged: {error}") from None
+    known = (range(len(table.rows)), table.about.metrics)
+    if any(key.row not in known[0] or key.metric not in known[1] for key in series):
+        raise InputError(f"{SECONDS_FILE} names a run or a metric that {TABLE_FILE} does not have")
+    return series
+
+
 def _spread(body: dict[str, Any]) -> Spread:
     """Return a spread that a report keeps; nobody knows who wrote it."""
     sd, freedom, arms = float(body["sd"]), int(body["freedom"]), int(body["arms"])
-    if not (0 < sd <= judging.WIDEST and freedom > 0):
+    is_floor = bool(body.get("is_floor", False))
+    if not ((sd > 0 or is_floor) and sd <= judging.WIDEST and freedom > 0):
         raise ValueError(f"no spread: {sd} with {freedom} degrees of freedom")
-    return Spread(sd, freedom, arms, str(body["says"]), bool(body["borrowed"]))
+    return Spread(sd, freedom, arms, str(body["says"]), bool(body["borrowed"]), is_floor)
 
 
 def write(found: Judged, folder: Path) -> None:
@@ -246,25 +281,29 @@ def _unbound(found: Judged, body: dict[str, Any]) -> list[str]:
 
 
 class LeadRecord(BaseModel):
-    """How many times as good one level is as another; decided up to a spread of `spread_most`."""
+    """How many times as good one level is as another; decided up to a spread of `spread_most`.
+
+    `one_wave` is by how much, on the logarithm, one wave more or less in a run would move it.
+    """
 
     of: Level
     to: Level
     estimate: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     level: float
-    outcome: str
+    outcome: LeadOutcome
     spread_most: float | None
+    one_wave: float
 
 
 class StandingRecord(BaseModel):
     """A level in a ranking with the mean of its runs; `level` is the interval's in a lead."""
 
     estimate: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     level: Level
 
@@ -289,7 +328,7 @@ def ranking_records(found: Judged) -> list[RankingRecord]:
             metric=one.metric,
             unit=found.table.about.metrics[one.metric].unit,
             at=dict(one.at),
-            outcome=_outcome(one.ranking.first),
+            outcome=one.ranking.first.outcome,
             lead=_lead(one.ranking.first),
             level_with_best=one.ranking.level_with_best,
             order=[
@@ -302,14 +341,11 @@ def ranking_records(found: Judged) -> list[RankingRecord]:
     ]
 
 
-def _outcome(lead: Lead) -> str:
-    return "decided" if lead.is_decided else "noise"
-
-
 def _lead(lead: Lead) -> LeadRecord:
     return LeadRecord(
         of=lead.of, to=lead.to, **_ends(lead.ratio), level=lead.ratio.level,
-        outcome=_outcome(lead), spread_most=rounded(lead.spread_most),
+        outcome=lead.outcome, spread_most=rounded(lead.spread_most),
+        one_wave=rounded(lead.one_wave) or 0.0,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from innolab.analysis import stats
 from innolab.analysis.outcomes import DECIDED
 from innolab.base.units import number
 from innolab.report import figure_text, figures, first_screen, folders, pages, render
-from innolab.tables import rankings
+from innolab.tables import rankings, seconds_page
 from innolab.tables.rankings import Lead
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from innolab.analysis.verdicts import Verdict
     from innolab.tables.judging import Judged, Placed
+    from innolab.tables.rankings import Spread
 
 # A figure with more rankings than these is no figure any more; its table has all of them.
 _MOST_DRAWN = 60
@@ -30,6 +31,7 @@ def write(found: "Judged", folder: Path) -> Path:
             _leads(found, *of, folder, drawn_as) for of in zip(found.spreads, names, strict=True)
         ]
         forest = _forest(found, folder, drawn_as)
+        seconds = list(seconds_page.drawn(found, folder, drawn_as))
     metrics = found.table.about.metrics
     return pages.write(
         folder / render.PAGE_FILE,
@@ -41,6 +43,9 @@ def write(found: "Judged", folder: Path) -> Path:
         rows=len(found.table.rows),
         arms=len(found.table.arms),
         borrowed=[name for name, one in found.spreads.items() if one.borrowed],
+        unknown=[name for name, one in found.spreads.items() if one.is_floor],
+        courses=seconds_page.rows(found),
+        seconds=seconds,
         spreads=[(name, metrics[name].unit, one) for name, one in found.spreads.items()],
         counts=first_screen.counts([verdict.model_dump() for verdict in found.verdicts]),
         summary=summary(found),
@@ -59,13 +64,16 @@ def summary(found: "Judged") -> list[str]:
     lines = []
     for metric in found.spreads:
         of = [one.ranking for one in found.rankings if one.metric == metric]
-        by_nothing = sum(not one.first.is_decided for one in of)
+        by_nothing = sum(one.first.outcome == "noise" for one in of)
+        most = sorted(one.first.spread_most for one in of if one.first.outcome == "open")
         pairs = [pair for one in of for pair in one.leads]
         lines.append(
-            f"By {metric}, the winner of {len(of) - by_nothing} of {len(of)} rankings is decided; "
-            f"in {by_nothing} the best leads the next by nothing. Of "
-            f"{len(pairs)} pairs, {sum(pair.is_decided for pair in pairs)} are decided."
+            f"By {metric}, the winner of {len(of) - by_nothing - len(most)} of {len(of)} rankings "
+            f"is decided; in {by_nothing} the best leads the next by nothing. "
+            + (_open_text(most) if most else "")
+            + f"Of {len(pairs)} pairs, {sum(pair.is_decided for pair in pairs)} are decided."
         )
+    lines += seconds_page.summary(found)
     if failed := found.table.failed:
         arms = ", ".join(f"{n} of {' '.join(map(str, arm))}" for arm, n in failed.items())
         lines.append(
@@ -82,15 +90,28 @@ def summary(found: "Judged") -> list[str]:
     return lines
 
 
+def _open_text(most: list[float]) -> str:
+    """Return up to which spread leads hold that nothing decides, from the least on."""
+    ends = " to ".join(dict.fromkeys(map(spread_text, (most[0], most[-1]))))
+    return (
+        f"{len(most)} are open, as no arm was run twice: their leads hold up to a spread between "
+        f"runs of {ends}. "
+    )
+
+
 def lines(found: "Judged") -> list[str]:
     """Return what a table says in words, line by line."""
-    said = [f"{name}: spread between runs {spread_text(one.sd)}, {one.says}."
+    said = [f"{name}: spread between runs {_known_text(one)}{one.says}."
             for name, one in found.spreads.items()]  # fmt: skip
     said += [f"{one.metric}, {place(one)}: {lead_text(one.ranking.first)}"
              for one in found.rankings]  # fmt: skip
     for verdict in found.verdicts:
         said.append(f"{verdict.claim}: {verdict.verdict} ({verdict.reason})")
     return [*said, *summary(found)]
+
+
+def _known_text(one: "Spread") -> str:
+    return f"{spread_text(one.sd)}, " if one.is_known else ""
 
 
 def spread_text(sd: float) -> str:
@@ -108,7 +129,7 @@ def place(one: "Placed") -> str:
 
 
 def lead_text(of: Lead) -> str:
-    """Return a lead in words: by how much, or by nothing.
+    """Return a lead in words: by how much, by nothing, or up to which spread it holds.
 
     >>> from innolab.analysis.stats import Interval
     >>> lead_text(Lead("a", "b", Interval(1.02, 0.99, 1.05, 1), 0.004))
@@ -116,13 +137,20 @@ def lead_text(of: Lead) -> str:
     >>> lead_text(Lead("a", "b", Interval(1.2, 1.1, 1.31, 1), 0.05))
     'a leads b, decided: 1.200 times as good (1.100 to 1.310)'
     """
-    words = ", decided" if of.is_decided else " by nothing"
-    return f"{of.of} leads {of.to}{words}: {_times(of)}"
+    words = {"decided": ", decided", "noise": " by nothing", "open": ", open"}[of.outcome]
+    text = f"{of.of} leads {of.to}{words}: {_times(of)}"
+    if of.outcome == "open":
+        return f"{text}, which holds up to a spread of {spread_text(of.spread_most)}"
+    is_within = of.outcome == "noise" and of.ratio.estimate > 1 and of.one_wave > 0
+    if is_within and math.log(of.ratio.estimate) <= of.one_wave:
+        return f"{text}, and one wave more or less moves it by {of.one_wave:.2%}"
+    return text
 
 
 def _times(of: Lead) -> str:
     estimate, low, high = of.ratio[:3]
-    return f"{estimate:.3f} times as good ({low:.3f} to {high:.3f})"
+    ends = "" if math.isnan(low) else f" ({low:.3f} to {high:.3f})"
+    return f"{estimate:.3f} times as good{ends}"
 
 
 def _rows(found: "Judged", metric: str) -> list[dict[str, Any]]:
@@ -148,7 +176,7 @@ def _pair(one: "Placed", pair: Lead) -> dict[str, Any]:
         "of": pair.of,
         "to": pair.to,
         "times": _times(pair),
-        "is_decided": pair.is_decided,
+        "outcome": pair.outcome,
         "most": spread_text(pair.spread_most),
     }
 
@@ -207,9 +235,9 @@ def _leads(
         f"told from the best.{more}"
         f"{_key(drawn_as, [str(ranked), *shown['level'], *shown['ranking']])}"
     )
-    level = sum(not one.ranking.first.is_decided for one in placed)
+    level = sum(one.ranking.first.outcome == "noise" for one in placed)
     alt = (
-        f"{len(placed)} rankings; in {level} of them the interval of the second reaches 1. "
+        f"{len(placed)} rankings; in {level} of them the best leads the second by nothing. "
         + "; ".join(f"{place(one)}: {lead_text(one.ranking.first)}" for one in placed[:12])
         + (f"; and {len(placed) - 12} more" if len(placed) > 12 else "")
     )

@@ -17,7 +17,7 @@ from innolab.analysis.verdicts import Verdict, verdict_of
 from innolab.base.errors import InputError
 from innolab.base.language import Message
 from innolab.record.run import Level
-from innolab.tables import rankings
+from innolab.tables import posted, rankings
 from innolab.tables.rankings import Ranking, Spread
 from innolab.tables.table import PublishedTable
 
@@ -69,7 +69,9 @@ class Judged:
 
 
 def spreads_of(table: PublishedTable, lent: Mapping[str, Spread]) -> dict[str, Spread]:
-    """Return for each metric the spread between runs of one arm: the table's own, or borrowed.
+    """Return for each metric the spread between runs of one arm: the table's own, or one borrowed.
+
+    Else it is the floor that the seconds of its runs give, which may be nothing.
 
     Parameters
     ----------
@@ -78,19 +80,14 @@ def spreads_of(table: PublishedTable, lent: Mapping[str, Spread]) -> dict[str, S
     Raises
     ------
     InputError
-        If replicates are the same to the last digit, or there is nothing to borrow.
+        If replicates are the same to the last digit, or differ beyond belief.
     """
     spreads = {}
-    for name, metric in table.about.metrics.items():
+    for name in table.about.metrics:
         arms = [values for arm in table.arms if (values := table.values(name, arm))]
-        spread = rankings.replicate_spread(arms) or lent.get(name)
-        if spread is None:
-            raise InputError(
-                f"No arm of the table has two values of {name}, and this collection has no spread "
-                f"to lend to one in {metric.unit}, which is no rate and no time. Add replicates, "
-                "or list the column under notes of a description (--about). Nothing was written."
-            )
-        if spread.sd <= 0:
+        own = rankings.replicate_spread(arms)
+        spread = own or lent.get(name) or posted.spread(list(table.courses(name).values()))
+        if own and own.sd <= 0:
             raise InputError(
                 f"All replicates of {name} are the same to the last digit: they are copied, or "
                 "rounded to less than they differ. Keep one of each if they are copied; else list "
@@ -126,7 +123,8 @@ def _ranked(table: PublishedTable, spreads: Mapping[str, Spread]) -> list[Placed
         for place, at_place in places.items():
             arms = {arm[name]: values for arm in at_place if (values := table.values(metric, arm))}
             if len(arms) > 1:
-                ranking = rankings.ranked(arms, spread, is_higher_better=is_higher_better)
+                waves = {arm[name]: table.one_wave(metric, arm) for arm in at_place}
+                ranking = rankings.ranked(arms, spread, waves, is_higher_better=is_higher_better)
                 ranked.append(Placed(metric, dict(place), ranking))
     if not ranked:
         raise InputError(
@@ -189,8 +187,9 @@ def _verdict(
         return verdict_of(claim, name, Message(reason), {}, level=stats.LEVEL)
     assert measure is not None
     cares = [Message(claim.care)] if claim.care else []
-    if spreads[measure.metric].borrowed and isinstance(measure, Comparison | Quantity):
-        cares.append(Message(f"the spread is {spreads[measure.metric].says}"))
+    spread = spreads[measure.metric]
+    if (spread.borrowed or spread.is_floor) and isinstance(measure, Comparison | Quantity):
+        cares.append(Message(f"the spread is {spread.says}"))
     return verdict_of(claim, name, finding, {}, level=stats.LEVEL, cares=cares)
 
 
@@ -212,6 +211,8 @@ def _finding(claim: Claim, holds: Holds, sides: list[list[float]], spread: Sprea
     else:
         interval = rankings.mean(sides[0], spread)
     outcome, reason = outcomes.decide(interval, low, high, claimed)
+    if spread.is_floor:
+        return _by_floor(interval, outcome, low, high)
     if outcome in DECIDED:
         return ClaimFinding(interval, outcome, reason)
     ends = [bound for bound in (low, high) if 0 < bound < math.inf]
@@ -223,3 +224,17 @@ def _finding(claim: Claim, holds: Holds, sides: list[list[float]], spread: Sprea
         else "more replicates than anybody would wait for, or a claim further from what was found"
     )
     return ClaimFinding(interval, outcome, reason, n, Message(needs))
+
+
+def _by_floor(
+    interval: stats.Interval, outcome: outcomes.Outcome, low: float, high: float
+) -> ClaimFinding:
+    """Return what single runs say of a claim where nothing says how far runs differ."""
+    within = "within" if low <= interval.estimate <= high else "outside"
+    beyond = " by more than the seconds of the runs vary" if outcome in DECIDED else ""
+    reason = Message(
+        f"{interval.estimate:.3g} is {within} the claim's bounds{beyond}, and with one run of each "
+        "arm nothing says how far runs differ"
+    )
+    needs = Message("replicates of each arm, or a spread that is borrowed by name (--spread)")
+    return ClaimFinding(interval, "inconclusive", reason, None, needs)

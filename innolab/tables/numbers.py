@@ -24,7 +24,7 @@ def is_of_nothing(cell: str) -> bool:
 
 
 def hint(cell: str) -> str:
-    """Return how to write what is no number, in brackets; empty where nobody can know.
+    """Return how to write what is no number, in brackets.
 
     >>> hint("1520,3"), hint("1 520.3"), hint("N/A")
     (' (write 1520.3)', ' (write 1520.3)', ' (leave the cell of a run without a value empty)')
@@ -37,4 +37,4 @@ def hint(cell: str) -> str:
         return f" (write {re.sub('[^0-9,+-]', '', cell).replace(',', '.')})"
     if _OTHER_THOUSANDS.fullmatch(cell):
         return f" (write {re.sub('[^0-9.+-]', '', cell)})"
-    return ""
+    return " (write the number alone, and its unit into the heading)"

@@ -8,12 +8,16 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from innolab.analysis import stats
 from innolab.analysis.stats import Interval
 from innolab.record.run import Level
 
+# A lead is open if it is beyond the noise of the seconds, and nothing says how far runs differ.
+LeadOutcome = Literal["decided", "open", "noise"]
+# Degrees of freedom of a spread that is known.
+_OF_A_KNOWN = 1_000_000
 # From so many replicates on, either side's own spread is used; below, that of all arms together.
 MANY = 5
 
@@ -28,6 +32,8 @@ class Spread(NamedTuple):
     arms : of how many arms it was found
     says : where it is from
     borrowed : whether it is another collection's, since the table has no replicates
+    is_floor : whether runs differ by more than it says, as it is of the seconds within each, or 0
+        where nothing is known
     """
 
     sd: float
@@ -35,6 +41,12 @@ class Spread(NamedTuple):
     arms: int
     says: str
     borrowed: bool = False
+    is_floor: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it says anything."""
+        return self.sd > 0
 
 
 class Standing(NamedTuple):
@@ -48,18 +60,30 @@ class Lead(NamedTuple):
     """How many times as good one arm is as another: more of a rate, or less of a time.
 
     `spread_most` is the largest spread between restarts, alike in all arms, at which it would still
-    be decided.
+    be decided; `one_wave` by how much, on the logarithm, one wave more or less in a run would move
+    it; `is_floor` whether its interval is too narrow, as runs differ by more than is known.
     """
 
     of: Level
     to: Level
     ratio: Interval
     spread_most: float
+    one_wave: float = 0.0
+    is_floor: bool = False
+
+    @property
+    def outcome(self) -> LeadOutcome:
+        """Return whether the lead is beyond what is known of the noise, and whether that is all."""
+        if self.ratio.low <= 1 <= self.ratio.high:
+            return "noise"
+        if abs(math.log(self.ratio.estimate)) <= self.one_wave:
+            return "noise"
+        return "open" if self.is_floor else "decided"
 
     @property
     def is_decided(self) -> bool:
-        """Return whether the interval leaves out 1."""
-        return self.ratio.low > 1 or self.ratio.high < 1
+        """Return whether the interval leaves out 1, and is one of the differences between runs."""
+        return self.outcome == "decided"
 
 
 class Ranking(NamedTuple):
@@ -77,7 +101,7 @@ class Ranking(NamedTuple):
     def level_with_best(self) -> list[Level]:
         """Return the levels that cannot be told from the best."""
         best = self.standings[0].level
-        return [one.to for one in self.leads if one.of == best and not one.is_decided]
+        return [one.to for one in self.leads if one.of == best and one.outcome == "noise"]
 
 
 def replicate_spread(arms: Sequence[Sequence[float]]) -> Spread | None:
@@ -110,7 +134,8 @@ def mean(values: Sequence[float], spread: Spread) -> Interval:
     """
     if len(values) >= MANY:
         return stats.geometric_mean(values)
-    half = quantile(stats.LEVEL, 2, spread.freedom) * spread.sd / math.sqrt(len(values))
+    sd = spread.sd if spread.is_known else math.nan
+    half = quantile(stats.LEVEL, 2, spread.freedom) * sd / math.sqrt(len(values))
     return _around(_mean_log(values), half, len(values))
 
 
@@ -152,14 +177,20 @@ def _around(middle: float, half: float, n: int) -> Interval:
 
 
 def ranked(
-    arms: Mapping[Level, Sequence[float]], spread: Spread, *, is_higher_better: bool
+    arms: Mapping[Level, Sequence[float]],
+    spread: Spread,
+    waves: Mapping[Level, float] | None = None,
+    *,
+    is_higher_better: bool,
 ) -> Ranking:
     """Return arms best first, with the lead of each over each that stands below it.
 
     Parameters
     ----------
     arms : two or more, each with its replicates
+    waves : by how much, on the logarithm, one wave moves the mean of an arm
     """
+    of_waves = waves or {}
     standings = sorted(
         (Standing(name, mean(values, spread)) for name, values in arms.items()),
         key=lambda one: one.mean.estimate,
@@ -169,18 +200,22 @@ def ranked(
     for better, worse in itertools.combinations((one.level for one in standings), 2):
         pair = arms[better], arms[worse]
         interval = ratio(*(pair if is_higher_better else pair[::-1]), spread, len(arms))
-        leads.append(Lead(better, worse, interval, _spread_most(*pair, spread, len(arms))))
+        most = _spread_most(*pair, spread, len(arms))
+        one_wave = max(of_waves.get(better, 0.0), of_waves.get(worse, 0.0))
+        leads.append(Lead(better, worse, interval, most, one_wave, spread.is_floor))
     return Ranking(standings, leads)
 
 
 def _spread_most(
     better: Sequence[float], worse: Sequence[float], spread: Spread, among: int
 ) -> float:
-    """Return the spread at which an interval of two means would just reach 1."""
+    """Return the spread at which an interval of two means would just reach 1.
+
+    Where the table does not say how far runs differ, that spread is a known one.
+    """
     distance = abs(_mean_log(better) - _mean_log(worse))
-    width = quantile(stats.LEVEL, among, spread.freedom) * math.sqrt(
-        1 / len(better) + 1 / len(worse)
-    )
+    freedom = _OF_A_KNOWN if spread.is_floor else spread.freedom
+    width = quantile(stats.LEVEL, among, freedom) * math.sqrt(1 / len(better) + 1 / len(worse))
     return distance / width
 
 
@@ -229,7 +264,8 @@ def _variance(top: Sequence[float], bottom: Sequence[float], spread: Spread) -> 
             parts.append((squares / (n - 1) / n, n - 1))
     total = math.fsum(part for part, _ in parts)
     if total == 0:  # Few values, or copied ones: no real replicates are the same to the last digit.
-        return spread.sd**2 * (1 / len(top) + 1 / len(bottom)), spread.freedom
+        sd = spread.sd if spread.is_known else math.nan
+        return sd**2 * (1 / len(top) + 1 / len(bottom)), spread.freedom
     # Welch's, rounded down, so that few quantiles are to be computed.
     return total, math.floor(total**2 / math.fsum(part**2 / n for part, n in parts))
 

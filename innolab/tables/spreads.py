@@ -1,20 +1,22 @@
 """By how much restarts of one arm differ in our own reports, for tables without replicates.
 
-`data/spreads.csv` holds a row for each metric that reports compare; `make spreads` writes it. A
-table without replicates borrows from it: no published number says what its next run would give.
+`data/spreads.csv` holds a row for each metric that reports compare, and on what machine; `make
+spreads` writes it. A table without replicates borrows the one that a reader names, and none
+otherwise: a shared virtual machine says nothing of a dedicated one.
 """
 
 import csv
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from innolab.base import places, spreadsheet
+from innolab.base.errors import InputError
+from innolab.base.quoting import shown
 from innolab.record.run import Level
 from innolab.record.runs import RunSet
-from innolab.tables.description import Kind, kind_of
+from innolab.tables.description import kind_of
 from innolab.tables.rankings import Spread, replicate_spread
 
 FILE = places.own("data", "spreads.csv")
@@ -29,6 +31,7 @@ class KnownSpread(NamedTuple):
     kind : rate or time
     study, metric, unit : what was measured
     report, day : where, and when that report was made
+    machine : that it was measured on
     sd_log : standard deviation between restarts of one arm, of the logarithm
     freedom, arms : its degrees of freedom, and of how many arms
     """
@@ -39,9 +42,15 @@ class KnownSpread(NamedTuple):
     unit: str
     report: str
     day: str
+    machine: str
     sd_log: float
     freedom: int
     arms: int
+
+    @property
+    def name(self) -> str:
+        """Return what a reader calls it by."""
+        return f"{self.study}:{self.metric}"
 
     @property
     def spread(self) -> Spread:
@@ -51,8 +60,8 @@ class KnownSpread(NamedTuple):
             self.freedom,
             self.arms,
             f"borrowed from this collection: restarts of one arm differed by {self.sd_log:.1%} in "
-            f"{self.metric} of {self.study}/{self.report} ({self.day}, {self.arms} arms, "
-            f"{self.freedom} degrees of freedom)",
+            f"{self.metric} of {self.study}/{self.report} ({self.day}, {self.machine}; {self.arms} "
+            f"arms, {self.freedom} degrees of freedom)",
             borrowed=True,
         )
 
@@ -63,6 +72,7 @@ def of_report(
     runs: RunSet,
     compared: Mapping[str, Sequence[str]],
     units: Mapping[str, str],
+    machine: str,
 ) -> list[KnownSpread]:
     """Return the spread of each metric of a report between restarts of one arm.
 
@@ -73,6 +83,7 @@ def of_report(
     runs : of the report
     compared : the metrics, with the within-factors of each
     units : of the metrics; those that are neither rates nor times are left out
+    machine : that the report is of
     """  # fmt: skip
     rows = []
     for metric, within in compared.items():
@@ -87,8 +98,9 @@ def of_report(
             day = report.rpartition("-")[0]
             sd = round(spread.sd, _DIGITS)
             known = KnownSpread(
-                kind, study, metric, units[metric], report, day, sd, spread.freedom, spread.arms
-            )
+                kind, study, metric, units[metric], report, day, machine, sd, spread.freedom,
+                spread.arms,
+            )  # fmt: skip
             rows.append(known)
     return rows
 
@@ -116,11 +128,20 @@ def as_csv(rows: Sequence[KnownSpread]) -> str:
     return spreadsheet.csv_text(pd.DataFrame(rows, columns=list(KnownSpread._fields)))
 
 
-def borrowed(kind: Kind, rows: Sequence[KnownSpread]) -> Spread | None:
-    """Return the spread to borrow for rates or for times: the median one of its kind.
+def named(name: str) -> KnownSpread:
+    """Return the spread that a reader chose.
 
-    Of an even number the larger of the two in the middle: too wide an interval decides too little,
-    too narrow a one says what is not so.
+    Raises
+    ------
+    InputError
+        If there is none of this name; lists those that there are, each with its machine.
     """
-    of_kind = sorted((row for row in rows if row.kind == kind), key=lambda row: row.sd_log)
-    return of_kind[math.floor(len(of_kind) / 2)].spread if of_kind else None
+    known = read()
+    if found := next((row for row in known if row.name == name), None):
+        return found
+    offered = "; ".join(
+        f"{row.name}, {row.sd_log:.1%} of a {row.kind} on {row.machine}" for row in known
+    )
+    raise InputError(
+        f"There is no spread {shown(name)} to borrow. There are: {offered}. Nothing was written."
+    )

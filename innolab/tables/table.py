@@ -6,11 +6,12 @@ A row is a run: the levels of its arm, its metrics, and what tells it from other
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from innolab.analysis.seconds import Course, course
 from innolab.base import parsing, spreadsheet
 from innolab.base.errors import InnolabError
 from innolab.base.quoting import shown
@@ -20,7 +21,9 @@ from innolab.tables import columns, load_outputs
 from innolab.tables.cells import Cells, cells_of_csv, cells_of_json
 from innolab.tables.columns import refuse
 from innolab.tables.description import About, ColumnMetric, heading
+from innolab.tables.load_outputs import LoadOutput
 from innolab.tables.numbers import hint, is_of_nothing, number
+from innolab.tables.posted import Seconds, Series
 from innolab.tables.sysbench_output import FailedRunError
 
 _MOST_BYTES = 64 * 1024**2
@@ -52,10 +55,12 @@ class PublishedTable:
     ----------
     about : its description, with nothing left open
     rows : one a run, in the table's order
+    series : the seconds of runs, where they are known
     """
 
     about: About
     rows: Sequence[TableRow]
+    series: Mapping[Series, Seconds] = field(default_factory=dict)
 
     @cached_property
     def factors(self) -> dict[str, list[Level]]:
@@ -69,6 +74,21 @@ class PublishedTable:
     def arms(self) -> list[dict[str, Level]]:
         """Return each combination of levels that has a row, in the table's order."""
         return [dict(arm) for arm in dict.fromkeys(tuple(row.levels.items()) for row in self.rows)]
+
+    @cached_property
+    def _courses(self) -> dict[Series, Course]:
+        found = {key: course(seconds) for key, seconds in self.series.items()}
+        return {key: one for key, one in found.items() if one}
+
+    def courses(self, metric: str) -> dict[int, Course]:
+        """Return what the seconds of each run say of a metric, by its row from 0."""
+        return {key.row: one for key, one in self._courses.items() if key.metric == metric}
+
+    def one_wave(self, metric: str, arm: Mapping[str, Level]) -> float:
+        """Return by how much, on the logarithm, one wave moves an arm's mean; 0 if none is seen."""
+        of = [one.one_wave for row, one in self.courses(metric).items()
+              if self.rows[row].levels == arm]  # fmt: skip
+        return sum(of) / len(of) if of else 0.0
 
     @cached_property
     def failed(self) -> dict[tuple[Level, ...], int]:
@@ -125,20 +145,24 @@ def read(path: Path, about: About, *, with_outputs: bool = False) -> PublishedTa
             "to compare anything"
         )
     cells, measured = _named(name, cells)
+    series: dict[Series, Seconds] = {}
     if not about.factors:
         columns.require_measured(name, cells, measured, about)
     if with_outputs and about.output in cells[0][1]:
-        cells, printed = _with_outputs(path, cells, about)
+        cells, printed, series = _with_outputs(path, cells, about)
         measured |= printed
     about = columns.settled(name, cells, measured, about)
     rows = [_row(name, place, of, about) for place, of in cells]
+    if about.seconds:
+        rows, series, about = _of_seconds(name, rows, about)
     numeric = {f for f in about.factors if _are_numbers({row.cells[f] for row in rows})}
     typed = [
         row._replace(levels={f: _level(row.cells[f], f in numeric) for f in about.factors})
         for row in rows
     ]
     _require_no_copies(name, typed, about)
-    return PublishedTable(about, typed)
+    of_metrics = {key: of for key, of in series.items() if key.metric in about.metrics}
+    return PublishedTable(about, typed, of_metrics)
 
 
 def _named(table: str, cells: Cells) -> tuple[Cells, dict[str, ColumnMetric]]:
@@ -159,20 +183,25 @@ def _named(table: str, cells: Cells) -> tuple[Cells, dict[str, ColumnMetric]]:
     return named, measured
 
 
-def _with_outputs(path: Path, cells: Cells, about: About) -> tuple[Cells, dict[str, ColumnMetric]]:
-    """Return the cells with the metrics of the outputs that a column names, and these metrics."""
+def _with_outputs(
+    path: Path, cells: Cells, about: About
+) -> tuple[Cells, dict[str, ColumnMetric], dict[Series, Seconds]]:
+    """Return the cells with the metrics of the outputs that a column names, these, and seconds."""
     outputs = [_output(path, place, own[about.output], about) for place, own in cells]
     _require_own_outputs(path.name, cells, about.output)
-    parsed = {name: unit for output in outputs for name, (_, unit) in output.items()}
+    parsed = {name: unit for output in outputs for name, (_, unit) in output.metrics.items()}
     if not parsed and any(own[about.output] for _, own in cells):
         refuse(f"{path.name}: none of its outputs has a result")
     if both := [name for name in parsed if name in cells[0][1]]:
         refuse(f"{path.name} has a column {shown(both[0])}, and its outputs have one too")
     with_metrics = [
-        (place, own | {name: _written(output.get(name)) for name in parsed})
+        (place, own | {name: _written(output.metrics.get(name)) for name in parsed})
         for (place, own), output in zip(cells, outputs, strict=True)
     ]
-    return with_metrics, {name: ColumnMetric(unit=unit) for name, unit in parsed.items()}
+    metrics = {name: ColumnMetric(unit=unit) for name, unit in parsed.items()}
+    series = {Series(row, "tps"): output.seconds for row, output in enumerate(outputs)
+              if output.seconds}  # fmt: skip
+    return with_metrics, metrics, series
 
 
 def _require_own_outputs(table: str, cells: Cells, column: str) -> None:
@@ -193,18 +222,19 @@ def _written(metric: tuple[float, str] | None) -> str:
     return repr(int(value) if value == int(value) else value)
 
 
-def _output(path: Path, place: int, name: str, about: About) -> dict[str, tuple[float, str]]:
+def _output(path: Path, place: int, name: str, about: About) -> LoadOutput:
+    nothing = LoadOutput({}, [])
     if not name:
-        return {}
+        return nothing
     file, folder = (path.parent / name).resolve(), path.parent.resolve()
     at = f"{path.name}, row {place}: the output {shown(name)}"
     if not file.is_relative_to(folder):
         refuse(f"{at} is outside {folder}")
     try:
-        return load_outputs.read(parsing.text_of_any_encoding(file, _MOST_BYTES)).metrics
+        return load_outputs.read(parsing.text_of_any_encoding(file, _MOST_BYTES))
     except FailedRunError as error:
         if about.failed == "keep":
-            return {}
+            return nothing
         refuse(f"{at} cannot be read: {str(error).rstrip('.')}. {_KEEP}")
     except (ValueError, InnolabError) as error:
         refuse(f"{at} cannot be read: {str(error).rstrip('.')}")
@@ -222,6 +252,53 @@ def _row(table: str, place: int, cells: Mapping[str, str], about: About) -> Tabl
     return TableRow(place, cells, {}, values)
 
 
+def _of_seconds(
+    table: str, rows: Sequence[TableRow], about: About
+) -> tuple[list[TableRow], dict[Series, Seconds], About]:
+    """Return a row for each run of a table that has one for each of its moments, and its seconds.
+
+    What a row says besides its moment and its metrics is of the run.
+    """
+    assert about.seconds
+    runs: dict[tuple[str, ...], list[TableRow]] = {}
+    apart = {about.seconds, *about.metrics}
+    for row in rows:
+        of = tuple(cell for name, cell in row.cells.items() if name not in apart)
+        runs.setdefault(of, []).append(row)
+    series: dict[Series, Seconds] = {}
+    whole = []
+    for place, moments in enumerate(runs.values()):
+        times = [_moment(table, row, about.seconds) for row in moments]
+        if back := next((n for n in range(1, len(times)) if times[n] <= times[n - 1]), None):
+            refuse(
+                f"{table}, row {moments[back].place}: {about.seconds} is not after that of the row "
+                "before it of the same run. Number runs in a column 'replicate'"
+            )
+        cells = {name: cell for name, cell in moments[0].cells.items() if name != about.seconds}
+        values: dict[str, float] = {}
+        for name in about.metrics:
+            seconds = [(t_s, row.values[name]) for t_s, row in zip(times, moments, strict=True)
+                       if name in row.values]  # fmt: skip
+            mean = sum(value for _, value in seconds) / len(seconds) if seconds else 0.0
+            cells[name] = repr(mean) if mean else ""
+            if mean:
+                values[name] = mean
+                series[Series(place, name)] = seconds
+        whole.append(TableRow(moments[0].place, cells, {}, values))
+    notes = [name for name in about.notes if name != about.seconds]
+    return whole, series, about.model_copy(update={"seconds": None, "notes": notes})
+
+
+def _moment(table: str, row: TableRow, column: str) -> float:
+    value = number(row.cells[column])
+    if value is None:
+        refuse(
+            f"{table}, row {row.place}: {column} is {shown(row.cells[column])}, and a moment has "
+            "to be a number of seconds"
+        )
+    return value
+
+
 def _value(where: str, cell: str, metric: ColumnMetric, about: About) -> float | None:
     """Return the value of a cell, None for that of a failed run."""
     if not cell or (about.failed == "keep" and is_of_nothing(cell)):
@@ -230,7 +307,7 @@ def _value(where: str, cell: str, metric: ColumnMetric, about: About) -> float |
         refuse(
             f"{where} is {shown(cell)}, and a value in {metric.unit} has to be a number{hint(cell)}"
         )
-    if value <= 0:
+    if value < 0 or (value == 0 and not about.seconds):
         refuse(
             f"{where} is {shown(cell)}, and a measured value has to be above 0. Leave the cell of "
             "a run that failed empty"
