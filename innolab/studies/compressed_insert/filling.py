@@ -192,7 +192,7 @@ def _segment(
         "reconnects": made.result.reconnects,
         "cpu_share": round(made.cpu_s / seconds / server.host.cores, 4),
         "cpu_s": made.cpu_s,
-        "percentiles_ms": made.result.percentiles_ms,
+        "percentiles_ms": {str(p): value for p, value in made.result.percentiles_ms.items()},
         "redo_bytes": log_after - log_before,
         **{name: after[name] - before[name] for name in after},
     }
