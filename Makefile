@@ -1,6 +1,8 @@
 # What a user types. Every target sets up what it needs on first use.
 STUDY ?= multi-buffer-pool
 SCALE ?= quick
+# A server that is only installed if asked for: make setup ALSO=mariadb-10.11
+ALSO ?=
 # How many tests run side by side.
 WORKERS ?= 2
 PYTHON ?= python3
@@ -22,7 +24,7 @@ help:  ## list these targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 16
 
 setup: $(VENV)/.ready  ## Python environment, MySQL builds and base my.cnf
-	@$(BIN)/ansible-playbook playbooks/workstation.yml
+	@$(BIN)/innolab setup $(ALSO)
 
 report: setup  ## run STUDY at SCALE, render its report, print the answer and the page
 	@$(BIN)/innolab run $(STUDY) --scale $(SCALE) $(if $(EFFORT),--effort $(EFFORT))
@@ -41,6 +43,8 @@ endef
 
 test: setup lint  ## the tests that decide most, one real run among them
 	$(call both_parts, and not thorough and not lab, and smoke)
+
+test-measuring test-all: ALSO = mariadb-10.11
 
 test-measuring: setup  ## the other tests that measure, on real servers, one by one
 	@$(BIN)/python -m pytest -m "alone and not smoke and not thorough and not lab"

@@ -45,6 +45,8 @@ def test_a_statement_has_the_condition_that_its_path_needs(path: str) -> None:
         ("near", {"type": "ALL", "key": None, "extra": "Using where"}, False),
         ("near", {"type": "range", "key": "near", "extra": "Using MRR"}, False),
         ("far, MRR", {"type": "range", "key": "far", "extra": "Using index condition"}, False),
+        ("far, MRR", {"type": "range", "key": "far", "extra": "Using MRR"}, True),
+        ("far, MRR", {"type": "range", "key": "far", "extra": "Rowid-ordered scan"}, True),
         ("scan", {"type": "index", "key": "near", "extra": "Using index"}, False),
     ],
 )  # fmt: skip

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from conftest import BIN, ROOT, Innolab
+from conftest import BIN, Innolab
 
 from innolab.base.errors import InputError
 from innolab.hosts import machine
@@ -157,22 +157,6 @@ def test_a_small_disk_is_explained_by_the_run(folder: Path) -> None:
     )
     assert done.returncode == 2
     assert "300 MiB free" in done.stderr
-
-
-@pytest.mark.alone
-@pytest.mark.thorough
-def test_a_server_without_buffer_pool_instances_is_refused(innolab: Innolab, folder: Path) -> None:
-    subprocess.run(
-        [BIN / "ansible-playbook", "playbooks/workstation.yml",
-         "-e", json.dumps({"tools_wanted": ["mariadb-server"]})],
-        cwd=ROOT, env={**os.environ, "ANSIBLE_CONFIG": "playbooks/ansible.cfg"}, check=True,
-        capture_output=True,
-    )  # fmt: skip
-    mariadbd = machine.cache_folder() / "tools" / "bin" / "mariadbd"
-    done = innolab(*_RUN, "-p", f"builds={mariadbd}", INNOLAB_REPORTS=str(folder))
-    assert done.returncode == 2
-    assert "has no innodb_buffer_pool_instances" in done.stderr
-    assert _snapshot(folder) == set()
 
 
 def _imposter(folder: Path) -> Path:

@@ -39,6 +39,13 @@ def reports() -> Path:
     return (Path.cwd() if is_installed() else PACKAGE.parent) / "reports"
 
 
-def set_up() -> str:
-    """Return the command that installs servers and tools, as messages name it."""
-    return "innolab setup" if is_installed() else "make setup"
+def set_up(also: str = "") -> str:
+    """Return the command that installs servers and tools, as messages name it.
+
+    Parameters
+    ----------
+    also : a build that is only installed if asked for
+    """
+    if is_installed():
+        return f"innolab setup {also}".strip()
+    return f"make setup ALSO={also}" if also else "make setup"

@@ -76,7 +76,7 @@ def flushing_settings() -> dict[str, str | int]:
 
 
 POOL_VARIABLES = ("innodb_buffer_pool_size", "innodb_buffer_pool_chunk_size")
-NEEDED_VARIABLES = ("innodb_buffer_pool_instances", "innodb_flush_method", "innodb_lru_scan_depth")
+NEEDED_VARIABLES = ("innodb_flush_method", "innodb_lru_scan_depth")
 
 
 def settings(

@@ -30,15 +30,16 @@ def play(name: str, wanted: Mapping[str, Any], *options: str | Path) -> list[dic
     return _results("ansible-playbook", str(FOLDER / name), *variables, *map(str, options))
 
 
-def show(name: str) -> None:
-    """Run a playbook for a person, who sees what it says.
+def show(name: str, wanted: Mapping[str, Any]) -> None:
+    """Run a playbook with extra variables for a person, who sees what it says.
 
     Raises
     ------
     PlaybookError
         If a task fails; Ansible has said why.
     """
-    words = _words("ansible-playbook", str(FOLDER / name))
+    variables = ["--extra-vars", json.dumps(wanted)]
+    words = _words("ansible-playbook", str(FOLDER / name), *variables)
     if subprocess.run(words, env=_environment(), cwd=FOLDER).returncode:
         raise PlaybookError(f"The playbook {name} failed; the lines above say where.")
 

@@ -12,6 +12,7 @@ from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, network, observe
 from innolab.hosts.local import HERE
+from innolab.mysql import builds
 from innolab.mysql.server import base_settings_file
 from innolab.storage import emulated, model_disk
 
@@ -57,6 +58,10 @@ def _builds() -> Iterator[HostFinding]:
             yield HostFinding("note", record.stem, f"not available: {why}")
         else:
             yield HostFinding("ok", record.stem, f"{body['version']}, {body['origin']}")
+    if records:
+        for build in sorted(set(builds.recipes()) - {record.stem for record in records}):
+            says = f"not installed, as it was not asked for: {places.set_up(build)}"
+            yield HostFinding("note", build, says)
     try:
         user = machine.server_user()
         yield HostFinding("ok", "servers run as", user or "you, who are not root")

@@ -12,7 +12,7 @@ from innolab.base.units import bytes_text
 from innolab.hosts import bundle, machine, observe
 from innolab.hosts.local import HERE
 from innolab.measure import nodes
-from innolab.mysql import builds, datasets
+from innolab.mysql import builds, datasets, makers
 from innolab.mysql.builds import Build, Unavailable
 from innolab.mysql.server import base_settings_file, require_short_path
 from innolab.record.run import Factors
@@ -176,11 +176,17 @@ def _require_able(study: Study, usable: list[Build]) -> None:
     for build in usable:
         if absent := builds.lacks(build, frozenset(study.demands.variables)):
             raise InputError(
-                f"{build.id} has no {' and no '.join(absent)}, which {study.name} varies, so it "
-                "cannot run this study. MariaDB removed it; name a MySQL or Percona server."
+                f"{build.id} has no {' and no '.join(absent)}, which {study.name} needs, so it "
+                f"cannot run this study{_instead(build, absent)}. Name another with -p builds=, "
+                "such as mysql-9.7."
             )
         if why := study.demands.refuses(build):
             raise InputError(f"{build.id} cannot run {study.name}: {why}.")
+
+
+def _instead(build: Build, absent: Sequence[str]) -> str:
+    known = [why for name in absent if (why := makers.instead(build.version, name))]
+    return f": {'; '.join(known)}" if known else ""
 
 
 def arrays_of(experiment: Experiment) -> Arrays | None:

@@ -9,15 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from innolab.base import places
+from innolab.base import parsing, places
 from innolab.base.errors import InnolabError, InputError
 from innolab.hosts import machine
 from innolab.hosts.base import Host
 from innolab.hosts.local import HERE
+from innolab.mysql import makers
 
 OWN_ORIGIN = "a path given by the user"
 # What stands in a server's place where a study asks a device alone.
 TOOLS = ("fio",)
+_ROLE = places.own("playbooks", "collections", "ansible_collections", "innolab", "hosts", "roles")
+_RECIPES = _ROLE / "mysql" / "defaults" / "main.yml"
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class Build:
     mysqld : the command that starts it, with its own loader where it needs one
     env : variables that it needs in its environment
     share : folder of its error messages, or None for its own default
-    init : "initialize", or "system-tables" for servers before 5.7.6 that cannot initialize
+    init : "initialize", or "system-tables" for servers that cannot initialize: MySQL before 5.7.6
+        and MariaDB
     origin : where it came from, for the report
     sha256 : digest of the mysqld binary
     plugins : folder of its plugins, or None for its own default
@@ -85,14 +89,21 @@ def find(cache: Path, wanted: str) -> Build | Unavailable:
             f"There are no MySQL builds in {record.parent} yet. Run: {places.set_up()}"
         )
     if wanted not in known:
-        raise InputError(
-            f"There is no build '{wanted}'. This host has: {', '.join(known)}. A mysqld of your "
-            "own is named by its path, such as /usr/sbin/mysqld."
-        )
+        way = "A mysqld of your own is named by its path, such as /usr/sbin/mysqld."
+        if wanted in recipes():
+            way = f"To install it, run: {places.set_up(wanted)}"
+        raise InputError(f"There is no build '{wanted}'. This host has: {', '.join(known)}. {way}")
     body = json.loads(record.read_text())
     if reason := body.get("unavailable"):
         return Unavailable(wanted, reason)
     return Build(**{**body, "mysqld": tuple(body["mysqld"])})
+
+
+@functools.cache
+def recipes() -> list[str]:
+    """Return the ids of all builds that the playbook can install, some only if asked for."""
+    defaults = parsing.yaml_value(parsing.yaml_node(_RECIPES.read_text()))
+    return sorted(defaults["mysql_defaults"]["builds"])
 
 
 def _tool(name: str) -> Build:
@@ -113,7 +124,7 @@ def _from_path(path: Path) -> Build:
         mysqld=(str(path),),
         env={},
         share=None,
-        init="system-tables" if _number(version) < (5, 7, 6) else "initialize",
+        init="system-tables" if _cannot_initialize(version) else "initialize",
         origin=OWN_ORIGIN,
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
     )
@@ -183,6 +194,10 @@ def version_of(mysqld: tuple[str, ...], env: dict[str, str]) -> str:
     return found[1]
 
 
+def _cannot_initialize(version: str) -> bool:
+    return makers.is_mariadb(version) or _number(version) < (5, 7, 6)
+
+
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(x) for x in re.findall(r"\d+", version)[:3])
 
@@ -199,9 +214,18 @@ def help_text(build: Build) -> str:
 
 def plugin_folder(build: Build) -> Path | None:
     """Return the folder of a build's plugins: the one recorded, else its own default."""
-    found = re.search(r"^plugin-dir +(\S+)$", help_text(build), re.MULTILINE)
-    default = Path(found[1]) if found else None
-    return Path(build.plugins) if build.plugins else default
+    return Path(build.plugins) if build.plugins else _default_path(build, "plugin-dir")
+
+
+def share_folder(build: Build) -> Path | None:
+    """Return the folder of a build's messages and scripts: the one recorded, else its default."""
+    charsets = _default_path(build, "character-sets-dir")
+    return Path(build.share) if build.share else charsets and charsets.parent
+
+
+def _default_path(build: Build, variable: str) -> Path | None:
+    found = re.search(rf"^{variable} +(\S+)$", help_text(build), re.MULTILINE)
+    return Path(found[1]) if found else None
 
 
 def is_debug(build: Build) -> bool:
@@ -209,8 +233,10 @@ def is_debug(build: Build) -> bool:
 
     The version banner may not say so; an option `--debug` in the server's own help does. Prevents
     the result that seed S3 had to retract: scans 9 to 54 times too slow, in the wrong order.
+    MariaDB has the option in every build, and says in which it does nothing.
     """
-    return re.search(r"^\s*(-#, )?--debug(\[?=|\s)", help_text(build), re.MULTILINE) is not None
+    option = r"^\s*(-#, )?--debug(\[?=|\s)(?!.*Disabled in this build)"
+    return re.search(option, help_text(build), re.MULTILINE) is not None
 
 
 def lacks(build: Build, variables: frozenset[str]) -> list[str]:

@@ -1,11 +1,13 @@
-"""InnoDB's own counters of one server, read on a connection that stays open."""
+"""InnoDB's own counters of one server, read on a connection that stays open.
+
+Where MariaDB does not have a counter of MySQL's, what it has instead is read off its answer.
+"""
 
 from innolab.mysql.server import Server
 
 _STATUS = {
     "Com_commit": "transactions",
     "Com_select": "selects",
-    "Innodb_rows_inserted": "rows",
     "Innodb_pages_read": "pages_read",
     "Innodb_pages_written": "pages_written",
     "Innodb_os_log_written": "redo_bytes",
@@ -14,10 +16,16 @@ _STATUS = {
     "Innodb_buffer_pool_pages_free": "free_pages",
     "Innodb_buffer_pool_pages_total": "total_pages",
 }
+_ROWS = "Innodb_rows_inserted"
+# MariaDB counts the rows that any table was given: those of a partitioned one twice, as the table
+# and its partition are asked for each.
+_ROWS_TWICE = "Handler_write"
+# MariaDB's, whose table of metrics is another.
+_AGE = "Innodb_checkpoint_age"
 _SQL = "SHOW GLOBAL STATUS WHERE Variable_name IN ({})".format(
-    ",".join(f"'{name}'" for name in _STATUS)
+    ",".join(f"'{name}'" for name in (*_STATUS, _ROWS, _ROWS_TWICE, _AGE))
 )
-# Off by default; a server that is to be asked has it in `innodb_monitor_enable`.
+# Off by default; a MySQL server that is to be asked has it in `innodb_monitor_enable`.
 CHECKPOINT_AGE = "log_lsn_checkpoint_age"
 _AGE_SQL = (
     f"SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = '{CHECKPOINT_AGE}' "
@@ -47,6 +55,8 @@ class Counters:
     def read(self) -> dict[str, float]:
         """Return the values now: since the start, but for `_pages` of the pool and the age.
 
+        `rows` are those of partitioned tables, where the server is MariaDB.
+
         Raises
         ------
         ServerError
@@ -56,9 +66,17 @@ class Counters:
 
         try:
             self._cursor.execute(_SQL)
-            values = {_STATUS[name]: float(value) for name, value in self._cursor.fetchall()}
-            self._cursor.execute(_AGE_SQL)
-            [(age,)] = self._cursor.fetchall()
+            found = {name: float(value) for name, value in self._cursor.fetchall()}
+            age = found[_AGE] if _AGE in found else self._age()
         except (Error, ValueError) as error:
             raise self._server.failure(error) from None
-        return {**values, "checkpoint_age_bytes": float(age)}
+        return {
+            **{counter: found[name] for name, counter in _STATUS.items()},
+            "rows": found[_ROWS] if _ROWS in found else found[_ROWS_TWICE] / 2,
+            "checkpoint_age_bytes": age,
+        }
+
+    def _age(self) -> float:
+        self._cursor.execute(_AGE_SQL)
+        [(age,)] = self._cursor.fetchall()
+        return float(age)

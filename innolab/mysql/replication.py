@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from innolab.base.errors import InnolabError
-from innolab.mysql import builds
+from innolab.mysql import builds, makers
 from innolab.mysql.builds import Build
 from innolab.mysql.server import Server, ServerError
 
@@ -66,6 +66,12 @@ _GTID_SINCE = (5, 6, 5)
 
 def why_impossible(build: Build) -> str | None:
     """Return why servers of a build cannot follow one another, or None if they can."""
+    if makers.is_mariadb(build.version):
+        return (
+            "it is MariaDB, whose global transaction ids are not sets that a replica can wait for, "
+            "and whose semi-synchronous replication has other settings; the study compares servers "
+            "by MySQL's"
+        )
     if _numbers(build) < _GTID_SINCE:
         return f"it is {build.version}, and there are global transaction ids since 5.6.5"
     return None

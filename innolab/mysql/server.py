@@ -11,11 +11,13 @@ from innolab.hosts import machine
 from innolab.hosts.base import Host
 from innolab.hosts.daemon import Daemon, complaints
 from innolab.hosts.local import HERE
+from innolab.mysql import builds, makers
 from innolab.mysql.builds import Build
 
 START_LIMIT_S = 300
 STOP_LIMIT_S = 300
 _SOCKET = "mysql.sock"
+_SYSTEM_TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 # Of the 108 bytes of a unix socket's path (unix(7)) one is its end.
 _SOCKET_PATH_LIMIT = 107
 
@@ -48,7 +50,8 @@ class Server:
     base : Path
         The host's my.cnf, as the playbook left it.
     settings : mapping of server variable to value
-        What this start adds to the base. A name that the server does not know stops the start.
+        What this start adds to the base, by MySQL's names. One that the server does not know stops
+        the start.
     cgroup : Path or None
         The control group that the server starts in, which may limit its block I/O.
     host : Host
@@ -69,7 +72,7 @@ class Server:
         self.data = data
         self.folder = folder
         self.base = base
-        self.settings = dict(settings)
+        self.settings = makers.settings(build.version, settings)
         self.cgroup = cgroup
         self.host = host
         self._reached: Path | None = None
@@ -299,14 +302,17 @@ def initialize(build: Build, data: Path, base: Path, made_with: Settings | None 
 
 
 def _system_tables_sql(build: Build) -> str:
-    if build.share is None:
+    share = builds.share_folder(build)
+    try:
+        texts = [(share / name).read_text() for name in _SYSTEM_TABLES] if share else []
+    except OSError:
+        texts = []
+    if not texts:
         raise ServerError(
-            f"{build.id} is older than 5.7.6, which needs its share folder to make a data "
-            "directory; innolab knows that folder only for its own builds."
+            f"{build.id} makes its system tables by {' and '.join(_SYSTEM_TABLES)}, which are not "
+            f"in {share or 'a folder that it names'}. Install all of its package."
         )
-    share = Path(build.share)
-    names = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
-    return "use mysql;\n" + "".join((share / name).read_text() for name in names)
+    return "use mysql;\n" + "".join(texts)
 
 
 def base_settings_file(cache: Path) -> Path:

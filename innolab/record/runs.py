@@ -200,6 +200,7 @@ _NOT_BEHAVIOUR = (
     "last_insert_id", "insert_id", "identity", "gtid_executed", "gtid_purged", "basedir",
     "plugin_dir", "character_sets_dir", "lc_messages_dir", "build_id", "mysqlx_socket",
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory",
+    "server_uid", "aria_log_dir_path", "wsrep_data_home_dir",
     "relay_log_info_file", "relay_log_basename",
     "relay_log_index", "log_bin_basename", "log_bin_index", "secure_file_priv",
 )  # fmt: skip

@@ -14,6 +14,7 @@ from innolab.analysis.checks import Bounds, RequiredSettings, judge
 from innolab.analysis.evidence import Evidence
 from innolab.base import files
 from innolab.base.errors import InputError
+from innolab.mysql import makers
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import CheckResult, Factors, Run, trial_key
 from innolab.storage.profiles import profiles
@@ -221,7 +222,10 @@ class Experiment:
         study, parameters, arm = self.study, self.parameters, Arm(**run.factors)
         array = study.demands.arrays(parameters).get(str(run.factors.get("device")))
         return RequiredSettings(
-            settings=study.settings(parameters, arm, run.conditions["dataset"]),
+            settings=makers.settings(
+                run.conditions["build"]["version"],
+                study.settings(parameters, arm, run.conditions["dataset"]),
+            ),
             values={
                 **parameters.measured(),
                 "rows": study.dataset(parameters).expected["rows"],

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 TOOLS = Path(sys.executable).parent
-OLD, NEW = "mysql-5.6.24", "mysql-9.7"
+OLD, NEW, MARIADB = "mysql-5.6.24", "mysql-9.7", "mariadb-10.11"
 # Nobody listens there. All cases of the names: npm and apt differ in which they prefer.
 NOWHERE = "http://127.0.0.1:9"
 OFFLINE = {
@@ -163,6 +163,21 @@ def test_server_runs_as_my_cnf_says(cache: Path, build: str, lacking: set[str]) 
 
 
 @pytest.mark.thorough
+def test_mariadb_is_installed_if_asked_for_and_kept_up_then(empty: Path) -> None:
+    others = {"builds": {OLD: {"only_if_asked": True}, NEW: {"only_if_asked": True}}}
+    setup(empty, mysql_changes=others, tools_wanted=[])
+    assert list((empty / "builds").iterdir()) == []
+    setup(empty, mysql_changes=others, tools_wanted=[], mysql_also=[MARIADB])
+    built = record(empty, MARIADB)
+    assert built["version"].startswith("10.11.") and built["version"].endswith("-MariaDB")
+    (empty / f"builds/{MARIADB}.json").write_text("{}")
+    setup(empty, mysql_changes=others, tools_wanted=[])
+    assert record(empty, MARIADB) == built
+    left = {path.name for path in (empty / "builds").iterdir()}
+    assert left == {MARIADB, f"{MARIADB}.json"}
+
+
+@pytest.mark.thorough
 def test_second_setup_changes_nothing_and_needs_no_network(cache: Path) -> None:
     said = setup(cache, env=OFFLINE)
     assert " changed=0 " in said and " rescued=0 " in said, said
@@ -220,9 +235,9 @@ def test_host_without_npm_brings_its_own(empty: Path) -> None:
 
 @pytest.mark.thorough
 def test_wanted_tool_runs(cache: Path) -> None:
-    setup(cache, tools_wanted=["mariadb-server"])
-    server = cache / "tools/bin/mariadbd"
-    said = subprocess.run([server, "--version"], capture_output=True, text=True, check=True)
+    setup(cache, tools_wanted=["mysql-client"])
+    client = cache / "tools/bin/mariadb"
+    said = subprocess.run([client, "--version"], capture_output=True, text=True, check=True)
     assert "MariaDB" in said.stdout
 
 

@@ -10,6 +10,7 @@ from innolab.base.errors import InnolabError
 from innolab.bench import sysbench
 from innolab.bench.sysbench import SysbenchResult, parse
 from innolab.hosts.base import Command
+from innolab.mysql.makers import is_mariadb
 from innolab.mysql.server import Server
 
 TABLE = "test"
@@ -26,6 +27,8 @@ _CREATE = f"""CREATE TABLE {sysbench.SCHEMA}.{{table}} (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb3 {{options}}
 PARTITION BY KEY () PARTITIONS 3"""
 PARTITIONS = 3
+# Of a table's options, by MySQL and by MariaDB.
+_COMPRESSES_PAGES = ("compression=", "page_compressed")
 # Rows read back to learn how far zlib presses their strings together, a page at a time.
 _SAMPLED_ROWS, _PAGE_BYTES = 5_000, 16 * 1024
 _DELETED_AT_ONCE = 10_000
@@ -73,13 +76,12 @@ class Table:
     key_block_kib: int
     page_kib: int
 
-    @property
-    def options(self) -> str:
-        """Return the words of CREATE TABLE that ask for it."""
+    def options(self, version: str) -> str:
+        """Return the words of CREATE TABLE that ask a server of a version for it."""
         return {
             "plain": "",
             "compressed": f"ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE={self.key_block_kib}",
-            "page": "COMPRESSION='zlib'",
+            "page": "PAGE_COMPRESSED=1" if is_mariadb(version) else "COMPRESSION='zlib'",
         }[self.form]
 
     @property
@@ -95,7 +97,7 @@ class Table:
         InnolabError
             Where the server refuses, or made something else: 5.6 may only warn and build COMPACT.
         """
-        server.query(_CREATE.format(table=TABLE, options=self.options))
+        server.query(_CREATE.format(table=TABLE, options=self.options(server.build.version)))
         made = partitions(server)
         if wrong := faults(self.form, self.key_block_kib, made) or self.too_large(made):
             raise InnolabError(f"{server.build.id} made another table than asked for: {wrong}.")
@@ -172,7 +174,7 @@ def faults(form: str, key_block_kib: int, made: list[dict[str, Any]]) -> str:
             wrong.append(f"partition {number} has row format {one['row_format']}")
         if form == "compressed" and one["zip_page_bytes"] != key_block_kib * 1024:
             wrong.append(f"partition {number} has pages of {one['zip_page_bytes']} bytes")
-        if (form == "page") != ("compression=" in one["options"]):
+        if (form == "page") != any(words in one["options"] for words in _COMPRESSES_PAGES):
             wrong.append(f"partition {number} was made with '{one['options']}'")
     return "; ".join(wrong)
 

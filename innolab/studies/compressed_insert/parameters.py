@@ -39,7 +39,7 @@ _NO_PAGE_COMPRESSION = (5, 6)
 class InsertParameters(Parameters):
     """The common parameters, the table's and the load's.
 
-    The pools of the small scales are 5 and 8 MiB and their doubles: the least that servers take,
+    The pools of the small scales are 6 and 8 MiB and their doubles: the least that MariaDB takes,
     and one in which a server's own pages are few.
 
     Attributes
@@ -55,7 +55,7 @@ class InsertParameters(Parameters):
     segments : the parts into which a run is cut, after each of which it can resume
     """
 
-    ROWS: ClassVar = ByScale(171_000, 274_000, 200_000_000)
+    ROWS: ClassVar = ByScale(205_000, 274_000, 200_000_000)
     threads: Threads = 30
     rows_per_statement: Annotated[int, Field(ge=1, le=1000)] = 1
     random_share: Annotated[float, Field(ge=0, le=1)] = 0.5

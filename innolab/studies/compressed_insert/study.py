@@ -111,11 +111,7 @@ STUDY = Study(
     design=Design(blocks=ByEffort(Blocks(1, 1), Blocks(3, 3), Blocks(6, 8))),
     demands=Demands(
         tools=("sysbench", "fio", "mkfs.xfs"),
-        variables=(
-            "innodb_buffer_pool_instances",
-            "innodb_flush_method",
-            "innodb_compression_level",
-        ),
+        variables=("innodb_flush_method", "innodb_compression_level"),
         copies=1,
         grows_bytes=grows_bytes,
         refuses=refuses,

@@ -110,7 +110,7 @@ STUDY = Study(
     ),
     demands=Demands(
         tools=("arping", "fio", "haproxy", "keepalived", "mkfs.xfs", "sysbench"),
-        variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
+        variables=("innodb_flush_method",),
         copies=1 + MOST_NODES,
         extra_bytes=extra_bytes,
         nodes=lambda parameters: parameters.nodes,
