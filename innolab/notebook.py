@@ -324,7 +324,8 @@ class Book:
 
     def devices(self) -> Table:
         """Return what each device should give, and what fio got from it."""
-        return record_tables.devices(self.runs, self.plan.missing_devices)
+        known = self.experiment.profiles
+        return record_tables.devices(self.runs, known, self.plan.missing_devices)
 
     def fidelity(self) -> Table:
         """Return how close devices of service times came to their models, a row a load."""

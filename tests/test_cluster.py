@@ -80,7 +80,9 @@ def test_a_host_that_does_not_answer_is_refused_and_nothing_is_written(
 
 
 def test_arrays_are_of_one_host_that_is_named_otherwise(innolab: Innolab) -> None:
-    done = innolab("run", "raid-comparison", "--scale", "smoke", "--hosts", "lab")
+    done = innolab(
+        "run", "raid-comparison", "-p", "inventory=lab", "--scale", "smoke", "--hosts", "lab"
+    )
     assert done.returncode == 2
     assert "-p inventory=INVENTORY -p host=HOST" in done.stderr
 

@@ -38,6 +38,18 @@ def test_each_fault_is_named(found: Calibration, word: str) -> None:
     assert word in said
 
 
+def test_what_a_report_keeps_of_a_device_makes_it_again() -> None:
+    for profile in profiles.profiles().values():
+        kept = profile.limits()
+        assert profiles.of_limits(profile.name, kept).limits() == kept
+        assert "parity" not in kept, "reports of before RAID5 have no such field"
+    timed = profiles.profiles()["15k-timed"]._replace(has_log=True)
+    assert timed.times
+    raid5 = timed._replace(times=timed.times._replace(parity=1, cached_rows=256))
+    assert profiles.of_limits("a", raid5.limits()).times == raid5.times
+    assert profiles.of_limits("a", raid5.limits()).has_log
+
+
 def test_fios_words_ask_for_pages_past_the_cache() -> None:
     words = fio.argv("/x/fio", Path("/x/file"), 64, profiles.calibrating(8), 1.0, 0.3)
     assert {"/x/fio", "--bs=16384", "--direct=1", "--filename=/x/file"} <= set(words)

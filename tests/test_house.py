@@ -164,7 +164,9 @@ def test_a_notebook_source_is_a_paper(path: Path) -> None:
     for before, cell in itertools.pairwise(cells):
         if cell.cell_type == "code":
             assert before.cell_type == "markdown", "prose before every code cell"
-            assert len(cell.source.splitlines()) <= 15
+            # A parameter is a line, however many a study has.
+            is_list = "parameters" in cell.metadata.get("tags", [])
+            assert len(cell.source.splitlines()) <= 15 or is_list
             assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
             assert cell.outputs == []
             assert cell.execution_count is None

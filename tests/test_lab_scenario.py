@@ -310,7 +310,8 @@ def _runs(lab: Lab) -> list[Run]:
 
 @pytest.mark.thorough
 def test_a_trial_on_every_layout_though_the_power_is_cut_in_one(lab: Lab, innolab: Innolab) -> None:
-    words = ["run", "raid-comparison", "--scale", "smoke", "-p", f"arrays={json.dumps(_LAYOUTS)}"]
+    words = ["run", "raid-comparison", "--scale", "smoke", "-p", "inventory=lab",
+             "-p", "builds=mysql-5.6.24", "-p", f"arrays={json.dumps(_LAYOUTS)}"]  # fmt: skip
     with subprocess.Popen(
         [BIN / "innolab", *words], env={**os.environ, **lab.env}, cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

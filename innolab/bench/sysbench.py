@@ -19,7 +19,9 @@ TABLE = f"{SCHEMA}.sbtest1"
 SCRIPTS = {"read_only": "oltp_read_only", "read_write": "oltp_read_write"}
 # What each distribution of a study is to sysbench. Never left to sysbench's own default, which is
 # `special`: the published studies used `uniform`. It cannot draw `zipf`, which our script adds.
-DISTRIBUTIONS = {"uniform": "uniform", "special": "special", "pareto": "pareto", "zipf": "uniform"}
+# `hot` is `special` whose hot rows the workload's options say.
+DISTRIBUTIONS = {"uniform": "uniform", "special": "special", "pareto": "pareto", "zipf": "uniform",
+                 "hot": "special"}  # fmt: skip
 _ZIPF = Path(__file__).with_name("zipf.lua")
 # Without BEGIN and COMMIT a transaction is its queries, of which the reading load has 14.
 _NO_COMMITS, _SELECTS = "--skip_trx=on", 14

@@ -18,7 +18,7 @@ from innolab.mysql.server import base_settings_file, require_short_path
 from innolab.record.run import Factors
 from innolab.storage import arrays, emulated, model_disk
 from innolab.storage.arrays import Arrays
-from innolab.storage.profiles import HOST, profiles
+from innolab.storage.profiles import HOST, Profile
 from innolab.studies.experiment import Experiment
 from innolab.studies.study import Arm, Study
 
@@ -29,7 +29,8 @@ _FILE_SYSTEM_RATIO, _FILE_SYSTEM_BYTES = 1.3, 400 * 1024**2
 class Needs(NamedTuple):
     """What a study needs of its host: memory, disk for datasets and clones, emulated disks.
 
-    `emulated_bytes` are those of each; there is one for all limits and one for all service times.
+    `emulated_bytes` are those of each; there is one for all limits and one for all service times,
+    and one for redo logs apart.
     """
 
     memory_bytes: int
@@ -50,7 +51,8 @@ def needs(experiment: Experiment) -> Needs:
     devices = {str(arm.device) for arm in arms if "device" in vars(arm)}
     whole = recipe.size_bytes + study.demands.grows_bytes(parameters)
     is_here = not devices or HOST in devices or bool(study.demands.arrays(parameters))
-    emulated = {profiles()[name].times is not None for name in devices & profiles().keys()}
+    of_devices = [experiment.profiles[name] for name in devices & experiment.profiles.keys()]
+    emulated = {profile.times is not None for profile in of_devices}
     # Those that are read stay, one for each build; those that are written have their places.
     copies = len(parameters.builds) + study.demands.copies - 1
     emulated_bytes = copies * int(whole * _FILE_SYSTEM_RATIO) + _FILE_SYSTEM_BYTES
@@ -58,7 +60,7 @@ def needs(experiment: Experiment) -> Needs:
         memory_bytes=max(pools, default=0) + study.demands.extra_bytes(parameters),
         disk_bytes_per_build=recipe.size_bytes + (study.demands.copies * whole if is_here else 0),
         emulated_bytes=emulated_bytes if emulated else 0,
-        emulated_disks=len(emulated),
+        emulated_disks=len(emulated) + any(profile.has_log for profile in of_devices),
     )
 
 
@@ -211,15 +213,14 @@ def _require_host(ready: Experiment, usable: list[Build], wanted: Needs, found: 
 def _with_usable_devices(asked: Experiment) -> tuple[Experiment, dict[str, str]]:
     real = asked.study.demands.arrays(asked.parameters)
     wanted = [name for name in asked.devices if name not in real]
-    reasons = _reasons(wanted)
+    reasons = _reasons(wanted, asked.profiles)
     if not reasons:
         return asked, {}
     left = [name for name in wanted if name not in reasons]
     if not left:
-        raise InputError(
-            f"{_impossible(reasons)}. Run it as root, or on the host's own disk with "
-            f"-p devices={HOST}."
-        )
+        by_name = "devices" in type(asked.parameters).model_fields
+        own = f", or on the host's own disk with -p devices={HOST}" if by_name else ""
+        raise InputError(f"{_impossible(reasons)}. Run it as root{own}.")
     parameters = asked.parameters.model_copy(update={"devices": left})
     return Experiment.fresh(asked.study, parameters), reasons
 
@@ -228,12 +229,12 @@ def _require_devices(ready: Experiment) -> None:
     """Raise InputError if a device of some arm is not possible here: none may be left out."""
     real = ready.study.demands.arrays(ready.parameters)
     wanted = dict.fromkeys(str(arm.device) for arm in ready.arms if "device" in vars(arm))
-    if reasons := _reasons([name for name in wanted if name not in real]):
+    if reasons := _reasons([name for name in wanted if name not in real], ready.profiles):
         raise InputError(f"{_impossible(reasons)}. Run it as root.")
 
 
-def _reasons(devices: Sequence[str]) -> dict[str, str]:
-    return {name: why for name in devices if (why := _why_not(name))}
+def _reasons(devices: Sequence[str], known: Mapping[str, Profile]) -> dict[str, str]:
+    return {name: why for name in devices if (why := _why_not(known.get(name)))}
 
 
 def _impossible(reasons: Mapping[str, str]) -> str:
@@ -241,12 +242,11 @@ def _impossible(reasons: Mapping[str, str]) -> str:
     return f"{', '.join(reasons)} cannot be emulated here: {whys}"
 
 
-def _why_not(device: str) -> str | None:
-    """Return why a device cannot be made here, or None if it can or is the host's own disk."""
-    if device == HOST:
+def _why_not(device: Profile | None) -> str | None:
+    """Return why a device cannot be made here; None if it can, or is the host's own disk."""
+    if device is None:
         return None
-    timed = profiles()[device].times is not None
-    return emulated.why_impossible() or (model_disk.why_impossible() if timed else None)
+    return emulated.why_impossible() or (model_disk.why_impossible() if device.times else None)
 
 
 def _require_room(ready: Experiment, usable: list[Build], wanted: Needs, cache: Path) -> None:

@@ -98,6 +98,7 @@ class Session:
         self._own_facts = own_facts()
         self.sites = Sites(
             self.folder,
+            experiment.profiles,
             needs(experiment).emulated_bytes,
             study.kind.calibration_s.of(parameters),
             arrays,
@@ -218,7 +219,7 @@ class Session:
             self.lost = isinstance(failure, HostLostError)
             # The server may have died on one of them: the next trials get fresh copies.
             self._clones.clear()
-            if site.disk is not None and not site.disk.is_there():
+            if not site.is_there():
                 # They ended with their disk; removing them would be the next trial's failure.
                 self._written.clear()
         for stage, seconds in bench.clock.seconds.items():
@@ -288,7 +289,9 @@ class Session:
     ) -> Run:
         judged: list[CheckResult] = []
         if error is None:
-            evidence = checks.Evidence(rows, bench.conditions, bench.variables)
+            evidence = checks.Evidence(
+                rows, bench.conditions, bench.variables, devices=self.experiment.profiles
+            )
             judged = self.experiment.judged(evidence)
         return Run(
             schema_=SCHEMA,

@@ -11,7 +11,7 @@ from innolab.base.units import bytes_text, number, seconds_text
 from innolab.record.run import Result, Run
 from innolab.record.runs import RunSet
 from innolab.report.display import Section, Sections, Table, Tables
-from innolab.storage.profiles import Calibration, Profile, profiles
+from innolab.storage.profiles import Calibration, Profile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,21 +203,26 @@ def servers(runs: RunSet, unavailable: Mapping[str, str]) -> Table:
     return Table(rows + [{"build": name, "version": why} for name, why in unavailable.items()])
 
 
-def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
+def devices(runs: RunSet, known: Mapping[str, Profile], missing: Mapping[str, str]) -> Table:
     """Return what each device should give and what fio got from it, pages of 16 KiB a second.
 
     A resumed session calibrates again, so a device may have several rows.
+
+    Parameters
+    ----------
+    known : the emulated devices by name
+    missing : why devices that were asked for did not run
     """
     seen = {
         json.dumps([facts["name"], facts["calibration"]]): facts
         for run in runs.runs
         if (facts := run.conditions.get("device")) and facts["calibration"]
     }
-    order = [*profiles()]
+    order = [*known]
     ordered = sorted(
         seen.values(), key=lambda f: order.index(f["name"]) if f["name"] in order else len(order)
     )
-    rows = [_device(facts) for facts in ordered]
+    rows = [_device(facts, known.get(facts["name"])) for facts in ordered]
     return Table(
         [
             *rows,
@@ -229,9 +234,10 @@ def devices(runs: RunSet, missing: Mapping[str, str]) -> Table:
     )
 
 
-def _device(facts: Mapping[str, Any]) -> dict[str, str]:
-    found, profile = Calibration(**facts["calibration"]), profiles().get(facts["name"])
-    timed = {f"{row['load']}_per_s": row for row in facts.get("fidelity", []) if row["judged"]}
+def _device(facts: Mapping[str, Any], profile: Profile | None) -> dict[str, str]:
+    found = Calibration(**facts["calibration"])
+    rows = [row for row in facts.get("fidelity", []) if row["judged"] and "speedup" not in row]
+    timed = {f"{row['load']}_per_s": row for row in rows}
     wanted = {name: row["modelled_per_s"] for name, row in timed.items()}
     if profile is not None and profile.times is None:
         wanted = profile.expected()
@@ -273,12 +279,16 @@ def _beside_its_model(row: Mapping[str, Any]) -> dict[str, str]:
         return _of(f"{found:,.{digits}f}", f"{modelled:,.{digits}f}")
 
     return {
-        "load": row["load"].replace("_", " "),
+        "load": row["load"].replace("_", " ") + _faster(row),
         "per second": beside("per_s", 1, 0),
         "median, ms": beside("p50_s", 1e3, 2),
         "99 of 100, ms": beside("p99_s", 1e3, 2),
         "judged": "yes" if row["judged"] else "no",
     }
+
+
+def _faster(row: Mapping[str, Any]) -> str:
+    return text(", {k:g} times faster", k=row["speedup"]) if "speedup" in row else ""
 
 
 def _kind(profile: Profile | None, facts: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ _RECORD = "disk.json"
 _MEMORY_SHARE = 0.4
 # A group each, so that taking one disk down leaves the processes on the other alone.
 _GROUPS = {False: "innolab", True: "innolab-timed"}
+_OF_LOG = "-log"
 # How long the way to the program is measured.
 _PATH_S = 1.0
 # linux/fs/xfs/libxfs/xfs_fs.h: _IOR('X', 125, __u32), and XFS_FSOP_GOING_FLAGS_NOLOGFLUSH.
@@ -201,12 +202,15 @@ class EmulatedDisk:
             )
 
 
-def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> EmulatedDisk:
+def raise_disk(
+    folder: Path, size_bytes: int, *, timed: bool = False, log: bool = False
+) -> EmulatedDisk:
     """Make an emulated disk in a folder of its own, after removing what is left of an earlier one.
 
     Parameters
     ----------
     timed : whether it is to have service times, else limits
+    log : whether it is for the redo log, next to another one of its kind
 
     Raises
     ------
@@ -222,7 +226,7 @@ def raise_disk(folder: Path, size_bytes: int, *, timed: bool = False) -> Emulate
             "backing": backing(size_bytes),
             "mkfs": machine.tool("mkfs.xfs"),
             "user": machine.server_user(),
-            "cgroup": _GROUPS[timed],
+            "cgroup": _group(timed, log),
             **served,
         }
     )
@@ -247,7 +251,11 @@ def _reads_per_s(disk: EmulatedDisk) -> float:
         return fio.measure(HERE, file, disk.cgroup, {"path": DeviceLoad(1)}, _PATH_S)["path"].per_s
 
 
-def lower_disk(folder: Path, *, timed: bool = False) -> None:
+def _group(timed: bool, log: bool) -> str:
+    return _GROUPS[timed] + (_OF_LOG if log else "")
+
+
+def lower_disk(folder: Path, *, timed: bool = False, log: bool = False) -> None:
     """Take an emulated disk away with all that belongs to it, if it is there.
 
     Raises
@@ -256,7 +264,7 @@ def lower_disk(folder: Path, *, timed: bool = False) -> None:
         If something still holds it.
     """
     if folder.exists():
-        _play({"state": "absent", "folder": str(folder), "cgroup": _GROUPS[timed]})
+        _play({"state": "absent", "folder": str(folder), "cgroup": _group(timed, log)})
 
 
 def _play(wanted: dict[str, Any]) -> None:

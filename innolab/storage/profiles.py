@@ -42,6 +42,22 @@ class ServiceTimes(NamedTuple):
     cache_s: float
     cache_kept: float
     flush_s: float
+    parity: float = 0
+    cached_rows: float = 0
+
+    def limits(self) -> dict[str, float]:
+        """Return it by name; what only RAID5 has is left out elsewhere, as in older records."""
+        named = self._asdict()
+        return {k: v for k, v in named.items() if v or k not in self._field_defaults}
+
+    def faster(self, times: float) -> "ServiceTimes":
+        """Return the device whose every step takes so many times less."""
+        changed = {
+            name: value / times if name.endswith("_s") and not name.endswith("_per_s") else value
+            for name, value in self._asdict().items()
+        }
+        rates = {k: v * times for k, v in changed.items() if k.endswith("_per_s")}
+        return ServiceTimes(**{**changed, **rates})
 
     def contradiction(self) -> str | None:
         """Return as text why there can be no such device, or None."""
@@ -59,7 +75,14 @@ class ServiceTimes(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """A device by what it can do at most in a second, None being no limit, or by service times."""
+    """A device by what it can do at most in a second, None being no limit, or by service times.
+
+    Attributes
+    ----------
+    times : how long each step of it takes, if it is one of service times
+    has_log : whether a second one, with the same times, holds the redo log
+    speedups : how many times faster than that it is to be had
+    """
 
     name: str
     read_iops: int | None
@@ -70,6 +93,12 @@ class Profile(NamedTuple):
     source: str
     note: str
     times: ServiceTimes | None = None
+    has_log: bool = False
+    speedups: tuple[float, ...] = (1.0,)
+
+    def faster(self, times: float) -> "Profile":
+        """Return a device of service times with every step so many times faster."""
+        return self._replace(times=self.times and self.times.faster(times))
 
     def pages_per_s(self, direction: str) -> float:
         """Return how many pages of 16 KiB a device of limits can read or write in a second."""
@@ -84,7 +113,7 @@ class Profile(NamedTuple):
     def limits(self) -> dict[str, int | float | None]:
         """Return what can change a measurement: all but the words."""
         if self.times is not None:
-            return self.times._asdict()
+            return {**self.times.limits(), **({"has_log": 1} if self.has_log else {})}
         return {name: value for name, value in self._asdict().items() if name.endswith(_LIMITS)}
 
     def mixed_pages_per_s(self) -> float:
@@ -114,8 +143,10 @@ def of_limits(name: str, limits: Mapping[str, int | float | None]) -> Profile:
         If these are neither.
     """
     if "units" in limits:
-        times = ServiceTimes(**limits)  # type: ignore[arg-type]
-        return Profile(name, None, None, None, None, None, "", "", times)
+        named = {k: v or 0.0 for k, v in limits.items() if k != "has_log"}
+        return Profile(
+            name, None, None, None, None, None, "", "", ServiceTimes(**named), "has_log" in limits
+        )
     return Profile(name, **limits, capacity_bytes=None, source="", note="")  # type: ignore[arg-type]
 
 
@@ -264,6 +295,7 @@ def timed_faults(rows: list[Mapping[str, Any]], tolerance: float = TIMED_TOLERAN
     return [
         f"{row['found_per_s']:,.0f} of {row['modelled_per_s']:,.0f} "
         f"{KINDS_IN_WORDS[row['load'] + '_per_s']} a second"
+        + (f" at {row['speedup']:g} times its speed" if "speedup" in row else "")
         for row in rows
         if row["judged"] and abs(row["found_per_s"] / row["modelled_per_s"] - 1) > tolerance
     ]

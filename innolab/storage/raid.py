@@ -2,11 +2,15 @@
 
 from typing import NamedTuple
 
+from innolab.storage.profiles import ServiceTimes
+
 # Operations on disks that a small write costs: on RAID5 the old data and the old parity are read,
 # and both are written again.
 _RAID5_PENALTY = 4
 # How far a calibration may be off the formula before it needs an explanation.
 TOLERANCE = 0.10
+# What md keeps of RAID5 in memory unless asked otherwise (stripe_cache_size), in rows of a page.
+_MD_ROWS = 256
 
 
 class Array(NamedTuple):
@@ -52,3 +56,18 @@ class Array(NamedTuple):
         """
         cost = read_share + (1 - read_share) * self.write_penalty
         return self.data_disks * disk_iops / cost
+
+    def of_disks(self, disk: ServiceTimes, chunk_bytes: int) -> ServiceTimes:
+        """Return the service times of the array that holds the tables, made of equal disks.
+
+        Each disk has its own bus. With parity it is what Linux md makes of them.
+        """
+        parity = self.level == "raid5"
+        return disk._replace(
+            units=self.data_disks,
+            copies={"raid1": self.data_disks, "raid10": 2}.get(self.level or "", 1),
+            parity=int(parity),
+            cached_rows=_MD_ROWS if parity else 0,
+            stripe_bytes=chunk_bytes,
+            bus_bytes_per_s=self.data_disks * disk.bus_bytes_per_s,
+        )

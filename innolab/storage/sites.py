@@ -4,10 +4,10 @@ A device is this machine's own disk, an emulated one, or an array of real disks 
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from innolab.base.clock import Clock
 from innolab.hosts import machine
@@ -26,12 +26,21 @@ from innolab.storage.profiles import (
     Profile,
     ServiceTimes,
     calibrating,
-    profiles,
 )
 
 _DEPTH_OF_DISK = 8
-# Of the disk of limits, and of that of service times.
-_FOLDERS = {False: "disk", True: "timed-disk"}
+
+
+class _Kind(NamedTuple):
+    """One of the emulated disks that there may be at a time, and its folder."""
+
+    folder: str
+    timed: bool = False
+    log: bool = False
+
+
+_LIMITED, _TIMED = _Kind("disk"), _Kind("timed-disk", timed=True)
+_TIMED_LOG = _Kind("timed-log", timed=True, log=True)
 # Of copies of data on a host's own disk.
 _CLONES = "clones"
 
@@ -47,6 +56,9 @@ class Site:
     data : the folder of copies of datasets
     log : the folder of their redo logs, where these are on disks of their own
     disk : the emulated disk, where it is one
+    log_disk : the one that holds the redo logs, where these are apart
+    profile : what an emulated disk is to do
+    speedup : how many times faster than its profile it is
     calibration : what fio got from it, where it was asked
     page_reads : pages a second that fio read as lookups and scans do, where it was asked
     fidelity : of a disk of service times, what fio got and what its model gives, one row per load
@@ -58,6 +70,9 @@ class Site:
     data: Path
     log: Path | None = None
     disk: EmulatedDisk | None = None
+    log_disk: EmulatedDisk | None = None
+    profile: Profile | None = None
+    speedup: float = 1.0
     calibration: Calibration | None = None
     page_reads: dict[str, float] | None = None
     fidelity: list[dict[str, Any]] | None = None
@@ -69,6 +84,8 @@ class Site:
             "name": self.device,
             "calibration": self.speeds() or None,
             "emulated": self.disk.facts if self.disk else None,
+            **({} if self.log_disk is None else {"emulated_log": self.log_disk.facts}),
+            **({} if self.speedup == 1 else {"speedup": self.speedup}),
             **({} if self.array is None else {"array": self.array}),
             **({} if self.page_reads is None else {"page_reads": self.page_reads}),
             **({} if self.fidelity is None else {"fidelity": self.fidelity}),
@@ -80,9 +97,21 @@ class Site:
         return self.disk.cgroup if self.disk else None
 
     def emulation_cpu_s(self) -> float:
-        """Return the CPU seconds of the program that serves its disk, 0 if there is none."""
-        model = self.disk.model if self.disk else None
-        return model.counters().get("cpu_s", 0.0) if model else 0.0
+        """Return the CPU seconds of the programs that serve its disks, 0 if there is none."""
+        models = [disk.model for disk in self._disks if disk.model]
+        return sum(model.counters().get("cpu_s", 0.0) for model in models)
+
+    @property
+    def _disks(self) -> list[EmulatedDisk]:
+        return [disk for disk in (self.disk, self.log_disk) if disk]
+
+    def is_there(self) -> bool:
+        """Return whether it can be used: the program that serves a disk may have ended."""
+        return all(disk.is_there() for disk in self._disks)
+
+    def at_speed(self, speedup: float) -> "Site":
+        """Return the same device so many times faster; a real one is as fast as it is."""
+        return self if self.disk is None else replace(self, speedup=speedup)
 
     def node(self, name: str) -> "Site":
         """Return the site of one of several servers on it, whose limits bind that server alone."""
@@ -95,10 +124,10 @@ class Site:
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
         """Hold the servers on it to its profile while the block runs; a real one has no limit."""
-        if self.disk is None:
-            yield
-            return
-        with self.disk.limited(profiles()[self.device]):
+        with contextlib.ExitStack() as stack:
+            for disk in self._disks:
+                assert self.profile is not None
+                stack.enter_context(disk.limited(self.profile.faster(self.speedup)))
             yield
 
 
@@ -110,8 +139,12 @@ def lower_disks(folder: Path) -> None:
     InnolabError
         If something still holds one.
     """
-    for timed, name in _FOLDERS.items():
-        emulated.lower_disk(folder / name, timed=timed)
+    for kind in (_LIMITED, _TIMED, _TIMED_LOG):
+        _lower(folder, kind)
+
+
+def _lower(folder: Path, kind: _Kind) -> None:
+    emulated.lower_disk(folder / kind.folder, timed=kind.timed, log=kind.log)
 
 
 class Sites:
@@ -120,12 +153,14 @@ class Sites:
     Parameters
     ----------
     folder : the session's; on another host the one of the same name
+    known : the emulated devices by name
     plain_host : the host whose own disk is meant by HOST
     """
 
     def __init__(
         self,
         folder: Path,
+        known: Mapping[str, Profile],
         emulated_bytes: int,
         calibration_s: float,
         arrays: Arrays | None,
@@ -134,13 +169,14 @@ class Sites:
         plain_host: Host = HERE,
     ) -> None:
         self._folder = folder
+        self._known = known
         self._plain_host = plain_host
         self._emulated_bytes = emulated_bytes
         self._calibration_s = calibration_s
         self._arrays = arrays
         self._say = say
         self._clock = clock
-        self._disks: dict[bool, EmulatedDisk] = {}
+        self._disks: dict[_Kind, EmulatedDisk] = {}
         self._ready: dict[str, Site] = {}
         self._arranged: tuple[str, int, Site] | None = None
 
@@ -169,22 +205,28 @@ class Sites:
                 self._arranged = device, block, self._arrange(self._arrays, device)
             return self._arranged[2]
         ready = self._ready.get(device)
-        if ready is None or (ready.disk and not ready.disk.is_there()):
+        if ready is None or not ready.is_there():
             ready = self._ready[device] = self._read(self._local(device))
         return ready
 
     def _local(self, device: str) -> Site:
         if device == HOST:
             return self._calibrated(self.plain())
-        profile = profiles()[device]
-        made = self._emulated(profile.times is not None)
-        site = Site(device, HERE, made.data, disk=made)
+        profile = self._known[device]
+        made = self._emulated(_LIMITED if profile.times is None else _TIMED)
+        log = self._emulated(_TIMED_LOG) if profile.has_log else None
+        site = Site(device, HERE, made.data, log.data if log else None, made, log, profile)
         if profile.times is None:
             return self._calibrated(site)
         self._say(f"calibrating {device}")
         with self._clock.stage("calibration"):
-            rows = compare(made, profile, self._calibration_s)
-        speeds = {row["load"]: row["found_per_s"] for row in rows}
+            rows = [
+                {**row, **({} if speedup == 1 else {"speedup": speedup})}
+                for speedup in profile.speedups
+                for row in compare(made, profile.faster(speedup), self._calibration_s)
+            ]
+        at_its_own = (row for row in rows if "speedup" not in row)
+        speeds = {row["load"]: row["found_per_s"] for row in at_its_own}
         found = Calibration(*(speeds[name[: -len("_per_s")]] for name in Calibration._fields))
         return replace(site, calibration=found, fidelity=rows)
 
@@ -193,19 +235,24 @@ class Sites:
             found = fio.page_reads(site.host, site.data, site.cgroup, self._calibration_s)
         return replace(site, page_reads=found)
 
-    def _emulated(self, timed: bool) -> EmulatedDisk:
-        """Return the disk of limits or that of service times, again if its program ended."""
-        folder = self._folder / _FOLDERS[timed]
-        if timed in self._disks and not self._disks[timed].is_there():
-            emulated.lower_disk(folder, timed=timed)
-            gone = self._disks.pop(timed)
+    def _emulated(self, kind: _Kind) -> EmulatedDisk:
+        """Return the emulated disk of a kind, again if its program ended."""
+        if kind in self._disks and not self._disks[kind].is_there():
+            _lower(self._folder, kind)
+            gone = self._disks.pop(kind)
             # All devices on it are calibrated again on the next one.
-            self._ready = {name: x for name, x in self._ready.items() if x.disk is not gone}
-        if timed not in self._disks:
+            kept = {name: x for name, x in self._ready.items() if gone not in (x.disk, x.log_disk)}
+            self._ready = kept
+        if kind not in self._disks:
             self._say("making the emulated disk")
             with self._clock.stage("set-up"):
-                self._disks[timed] = emulated.raise_disk(folder, self._emulated_bytes, timed=timed)
-        return self._disks[timed]
+                self._disks[kind] = emulated.raise_disk(
+                    self._folder / kind.folder,
+                    self._emulated_bytes,
+                    timed=kind.timed,
+                    log=kind.log,
+                )
+        return self._disks[kind]
 
     def _arrange(self, arrays: Arrays, device: str) -> Site:
         self._say(f"{arrays.host.name}: making {device}")

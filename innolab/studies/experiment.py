@@ -17,7 +17,7 @@ from innolab.base.errors import InputError
 from innolab.mysql import makers
 from innolab.record.plan import Blocks, Plan
 from innolab.record.run import CheckResult, Factors, Run, trial_key
-from innolab.storage.profiles import profiles
+from innolab.storage.profiles import Profile, profiles
 from innolab.studies.parameters import Parameters
 from innolab.studies.study import Arm, Study
 
@@ -161,10 +161,15 @@ class Experiment:
         """Return the devices that it runs on, by name; none if no device is varied."""
         return [str(name) for name in self.levels.get("device", [])]
 
+    @cached_property
+    def profiles(self) -> Mapping[str, Profile]:
+        """Return every emulated device by name: those of the data files, and the study's own."""
+        return {**profiles(), **self.study.demands.modelled(self.parameters)}
+
     @property
     def limits(self) -> dict[str, dict[str, int | float | None]]:
         """Return what each emulated device of it can do: a profile may change under its name."""
-        known = profiles()
+        known = self.profiles
         return {name: known[name].limits() for name in self.devices if name in known}
 
     @cached_property

@@ -21,6 +21,7 @@ from innolab.mysql.datasets import Recipe
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
 from innolab.record.runs import RunSet
+from innolab.storage.profiles import Profile
 from innolab.storage.raid import Array
 from innolab.studies import parameters as checking
 from innolab.studies.kind import Kind, Levels
@@ -80,6 +81,7 @@ class Demands:
     grows_bytes, extra_bytes : takes parameters; what a trial adds to the data on the disk, and
         what it needs of memory besides the pool
     arrays : the arrays of real disks among its devices, by name, each a layout on some disks
+    modelled : the study's own emulated devices by name, besides those of the data files
     nodes : takes parameters and returns the inventory over whose hosts topologies are spread, or
         None if they stay on this machine
     refuses : takes a build and returns why it cannot run the study, or None
@@ -94,6 +96,7 @@ class Demands:
     grows_bytes: Callable[[Any], int] = lambda _parameters: 0
     extra_bytes: Callable[[Any], int] = lambda _parameters: SERVER_OVERHEAD_BYTES
     arrays: Callable[[Any], Mapping[str, Array]] = lambda _parameters: {}
+    modelled: Callable[[Any], Mapping[str, Profile]] = lambda _parameters: {}
     nodes: Callable[[Any], str | None] = lambda _parameters: None
     refuses: Callable[[Build], str | None] = lambda _build: None
     lacks: Callable[[Build, Any], Mapping[str, Mapping[str, str]]] = lambda _build, _parameters: {}

@@ -42,7 +42,7 @@ def followed(record: Record, declared: Mapping[str, Metric]) -> FollowedMetrics:
     bounds, whys = _bounds(record, declared)
     bound = set()
     for within, metric, low, high in bounds:
-        places = _places(run, within, metric)
+        places = _places(record, within, metric)
         value = _number(run.observations[places[0]][metric]) if len(places) == 1 else math.nan
         if not low <= value <= high:
             at = "".join(f", {name} {level}" for name, level in within.items())
@@ -86,15 +86,15 @@ def _bounds(record: Record, declared: Mapping[str, Metric]) -> tuple[list[Bound]
     return bounds, whys
 
 
-def _places(run: Run, within: Mapping[str, Any], metric: str) -> list[int]:
-    """Return the observations that have a metric at some levels.
+def _places(record: Record, within: Mapping[str, Any], metric: str) -> list[int]:
+    """Return the observations that have a metric at exactly some levels of within-factors.
 
     A bound is of one: no value, and none of several, lies within it.
     """
     return [
         place
-        for place, row in enumerate(run.observations)
-        if metric in row and within.items() <= row.items()
+        for place, row in enumerate(record.run.observations)
+        if metric in row and record.levels(row) == within
     ]
 
 

@@ -5,8 +5,10 @@ its levels, its `case`. Names are looked up here by building them from levels; n
 taken apart. It goes with that report.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from innolab.studies.raid_comparison.seconds import unevenness
 
 Body = dict[str, Any]
 Rows = Iterator[dict[str, Any]]
@@ -29,7 +31,10 @@ def upgraded(body: Body) -> Body:
         "pool": pools[old["case"]],
     }
     loads = body["conditions"].get("sysbench", {})
-    within = {name: {"threads": load["threads"]} for name, load in _with_threads(loads)}
+    within = [(name, {"threads": load["threads"]}) for name, load in _with_threads(loads)]
+    if factors["pool"] == "4G":
+        # Its disks are as fast as they are: these windows are what claims of such disks ask for.
+        within += [(name, {**levels, "own_speed": 1}) for name, levels in within]
     rest = {name: value for name, value in body.items() if name != "metrics"}
     return {
         **rest,
@@ -48,7 +53,7 @@ def _with_threads(loads: Body) -> list[tuple[str, Body]]:
     ]
 
 
-def _raid(body: Body, within: Mapping[str, Body]) -> Rows:
+def _raid(body: Body, within: Sequence[tuple[str, Body]]) -> Rows:
     yield from _windows(body, within)
     whole = ["kept_ratio", *(f"fio_{kind}_per_s" for kind in _KINDS)]
     yield {name: body["metrics"][name] for name in whole if name in body["metrics"]}
@@ -57,26 +62,27 @@ def _raid(body: Body, within: Mapping[str, Body]) -> Rows:
 _KINDS = ("read", "write", "mixed", "synced_write")
 
 
-def _windows(body: Body, within: Mapping[str, Body]) -> Rows:
+def _windows(body: Body, within: Sequence[tuple[str, Body]]) -> Rows:
     metrics, conditions = body["metrics"], body["conditions"]
-    for name, levels in within.items():
+    for name, levels in within:
         yield {
             **levels,
             **{p + "_s": metrics[f"{name}_{p}_ms"] / 1000 for p in _PERCENTILES},
             **{m: metrics[f"{name}_{m}"] for m in _WINDOW if f"{name}_{m}" in metrics},
+            **unevenness(conditions["sysbench"][name]["intervals"]),
             "generator_share": conditions["sysbench"][name]["cpu_share"],
             "steady": int(conditions["steady"][name]["reached"]),
         }
 
 
-def _listed(body: Body, within: Mapping[str, Body]) -> Body:
+def _listed(body: Body, within: Sequence[tuple[str, Body]]) -> Body:
     """Return conditions in which windows are rows instead of names."""
     found = {k: v for k, v in body["conditions"].items() if k not in ("sysbench", "steady")}
     for old, new in (("sysbench", "loads"), ("steady", "steady")):
         if old in body["conditions"]:
             found[new] = [
                 {"label": name, "within": levels, **_renamed(body["conditions"][old][name])}
-                for name, levels in within.items()
+                for name, levels in within
                 if name in body["conditions"][old]
             ]
     return found

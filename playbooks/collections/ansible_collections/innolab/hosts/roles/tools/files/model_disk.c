@@ -11,8 +11,12 @@
  * Seconds and bytes throughout. The model:
  *
  *   - An operation is cut into pieces of stripe_bytes, which lie on units (arms or channels) by
- *     turns. With two copies a write goes to both units of a pair, a read to the one
- *     that has just read what lies before it, else to the less busy one, else by turns.
+ *     turns. With copies a write goes to all units of a mirror, a read to the one
+ *     that has just read what lies before it, else to the least busy one, else by turns.
+ *   - With parity, pieces and their parity lie as in RAID5 (left-symmetric). A write first reads
+ *     either what it overwrites, or the rest of its row, whichever is less, and then writes data
+ *     and parity. Writes to one row wait for each other. What was read or written in the last
+ *     cached_rows rows, of 4 KiB a unit, is not read again.
  *   - A unit takes its next piece among the first `queue` that wait: the one that it reaches first.
  *     A piece costs positioning and bytes / unit_bytes_per_s.
  *   - Positioning of an arm: seek_min_s + (seek_full_s - seek_min_s) * sqrt(distance / size), then
@@ -64,7 +68,7 @@ static void fail(const char *format, ...) {
 /* ---- Profiles ---------------------------------------------------------------------------- */
 
 struct profile {
-    double units, copies, stripe_bytes, queue;
+    double units, copies, parity, stripe_bytes, cached_rows, queue;
     double seek_min_s, seek_full_s, turn_s;
     double read_s, write_s, random_write_s;
     double unit_bytes_per_s, bus_s, bus_bytes_per_s;
@@ -77,14 +81,17 @@ static const struct field {
     size_t offset;
 } FIELDS[] = {
 #define FIELD(name) {#name, offsetof(struct profile, name)}
-    FIELD(units),          FIELD(copies),      FIELD(stripe_bytes),     FIELD(queue),
-    FIELD(seek_min_s),     FIELD(seek_full_s), FIELD(turn_s),           FIELD(read_s),
+    FIELD(units),          FIELD(copies),      FIELD(parity),           FIELD(stripe_bytes),
+    FIELD(cached_rows),    FIELD(queue),       FIELD(seek_min_s),       FIELD(seek_full_s),
+    FIELD(turn_s),         FIELD(read_s),
     FIELD(write_s),        FIELD(random_write_s), FIELD(unit_bytes_per_s), FIELD(bus_s),
     FIELD(bus_bytes_per_s), FIELD(cache_bytes), FIELD(cache_s),         FIELD(cache_kept),
     FIELD(flush_s),        FIELD(path_s),
 #undef FIELD
 };
 enum { FIELD_COUNT = sizeof FIELDS / sizeof *FIELDS, MAX_UNITS = 64 };
+/* Linux md handles a write to RAID5 by rows of a page on each disk. */
+enum { ROW_BYTES = 4096, MOST_ROWS = 4096 };
 
 static double *field_of(struct profile *of, size_t index) {
     return (double *)((char *)of + FIELDS[index].offset);
@@ -105,12 +112,19 @@ static bool set_field(struct profile *of, const char *word) {
     return false;
 }
 
+static bool is_possible_parity(const struct profile *of) {
+    if (!of->parity) return !of->cached_rows;
+    return of->parity == 1 && of->copies == 1 && of->units >= 3 && of->units < MAX_UNITS &&
+           fmod(of->stripe_bytes, ROW_BYTES) == 0 && of->cached_rows <= MOST_ROWS &&
+           !of->cache_bytes;
+}
+
 /* Returns whether the model can run it; one without units takes no time. */
 static bool is_possible(const struct profile *of) {
     if (!of->units) return true;
     int units = (int)of->units, copies = (int)of->copies;
-    return units <= MAX_UNITS && units == of->units && (copies == 1 || copies == 2) &&
-           copies == of->copies && units % copies == 0 && of->stripe_bytes >= 512 &&
+    return units <= MAX_UNITS && units == of->units && copies >= 1 && copies == of->copies &&
+           units % copies == 0 && is_possible_parity(of) && of->stripe_bytes >= 512 &&
            of->queue >= 1 && of->seek_full_s >= of->seek_min_s &&
            (of->seek_full_s == 0 || of->turn_s > 0);
 }
@@ -130,8 +144,21 @@ struct op {
     struct op *next; /* in the line of writes that wait for room in the cache, or of flushes */
 };
 
+/* A write to a range of a row of RAID5, in all of which the same units are written. */
+struct row_write {
+    struct op *op;
+    int64_t at, bytes;     /* on each of its units */
+    uint64_t data, parity; /* these units, a bit each */
+    bool is_random;
+    enum { WAITS, READS, WRITES } stage;
+    int pieces_left; /* of the stage */
+    struct row_write *next;
+};
+
 struct piece {
     struct op *op;
+    struct row_write *of_row; /* what it is a part of, in RAID5 */
+    bool is_read;
     int64_t at, bytes; /* on its unit */
     uint64_t epoch;
     bool is_random; /* the first piece of a write that follows on none */
@@ -149,7 +176,7 @@ struct unit {
     double free_at, phase;
     int64_t head, read_end;
     bool destage_next;
-    bool reads_second; /* of the first of a pair: who read last */
+    int read_last; /* of the first of a mirror: which of its units */
 };
 
 enum event_kind { UNIT_DONE, BUS_DONE, ANSWERED };
@@ -163,6 +190,11 @@ struct event {
 
 enum { STREAMS = 8 };
 
+struct known_row {
+    int64_t number;
+    uint64_t units, used; /* a bit for each unit whose page is known, and when */
+};
+
 static struct {
     struct profile profile;
     int64_t size;
@@ -170,6 +202,9 @@ static struct {
     double bus_free_at, cached_bytes;
     struct op *roomless, **roomless_end, *flushes;
     uint64_t epoch, pieces_cached;
+    struct row_write *row_writes; /* in the order in which they came */
+    struct known_row rows[MOST_ROWS];
+    uint64_t rows_used;
     int64_t write_ends[STREAMS];
     int write_stream;
     struct event *events;
@@ -190,6 +225,13 @@ static void reset_units(void) {
     }
     for (int i = 0; i < STREAMS; i++) model.write_ends[i] = -1;
     model.roomless_end = &model.roomless;
+    for (int i = 0; i < MOST_ROWS; i++) model.rows[i] = (struct known_row){.number = -1};
+}
+
+static void *room_for(size_t bytes) {
+    void *found = calloc(1, bytes);
+    if (!found) fail("model_disk has no memory left");
+    return found;
 }
 
 static bool before(const struct event *a, const struct event *b) {
@@ -239,17 +281,21 @@ static struct piece *take_out(struct line *line, struct piece **link) {
     return piece;
 }
 
+/* Returns how many units, or mirrors of units, the data are spread over. */
+static int groups(void) {
+    return (int)(model.profile.units / model.profile.copies - model.profile.parity);
+}
+
 /* Returns how long a unit takes from `at` until it can transfer a piece. */
 static double positioning_s(const struct unit *unit, const struct piece *piece, double at) {
     const struct profile *p = &model.profile;
-    bool is_read = piece->op->kind == READ;
+    bool is_read = piece->is_read;
     double flash_s = is_read ? p->read_s : piece->is_random ? p->random_write_s : p->write_s;
     if (!p->turn_s) return flash_s;
     if (is_read && piece->at == unit->read_end) return flash_s;
     double seek_s = 0;
     if (piece->at != unit->head) {
-        double groups = p->units / p->copies;
-        double share = llabs(piece->at - unit->head) / (model.size / groups);
+        double share = llabs(piece->at - unit->head) / ((double)model.size / groups());
         seek_s = p->seek_min_s + (p->seek_full_s - p->seek_min_s) * sqrt(fmin(share, 1));
     }
     double track = p->unit_bytes_per_s * p->turn_s;
@@ -278,26 +324,30 @@ static void start_next(struct unit *unit, double now) {
     model.busy_s += service_s;
     unit->free_at = at + service_s;
     unit->head = piece->at + piece->bytes;
-    unit->read_end = piece->op->kind == READ ? unit->head : -1;
+    unit->read_end = piece->is_read ? unit->head : -1;
     push_event(unit->free_at, UNIT_DONE, unit);
 }
 
-static struct unit *reader_of(struct unit *pair, int copies, int64_t at) {
-    if (copies == 1) return pair;
-    for (int i = 0; i < 2; i++)
-        if (pair[i].read_end == at) return &pair[i];
-    int busy[2];
-    for (int i = 0; i < 2; i++)
-        busy[i] = pair[i].waiting.length + pair[i].destaging.length + !!pair[i].served;
-    if (busy[0] != busy[1]) return &pair[busy[1] < busy[0]];
-    return &pair[pair->reads_second = !pair->reads_second];
+static int busy(const struct unit *unit) {
+    return unit->waiting.length + unit->destaging.length + !!unit->served;
+}
+
+static struct unit *reader_of(struct unit *mirror, int copies, int64_t at) {
+    for (int i = 0; i < copies; i++)
+        if (mirror[i].read_end == at) return &mirror[i];
+    int best = (mirror->read_last + 1) % copies;
+    for (int i = 2; i <= copies; i++) {
+        int other = (mirror->read_last + i) % copies;
+        if (busy(&mirror[other]) < busy(&mirror[best])) best = other;
+    }
+    mirror->read_last = best;
+    return &mirror[best];
 }
 
 static void enqueue(struct unit *unit, const struct piece *like, double now) {
-    struct piece *piece = malloc(sizeof *piece);
-    if (!piece) fail("model_disk has no memory left");
+    struct piece *piece = room_for(sizeof *piece);
     *piece = *like;
-    piece->op->pieces_left++;
+    ++*(piece->of_row ? &piece->of_row->pieces_left : &piece->op->pieces_left);
     model.pieces_cached += piece->op->cached;
     append(piece->op->cached ? &unit->destaging : &unit->waiting, piece);
     start_next(unit, now);
@@ -316,24 +366,170 @@ static bool is_random(const struct op *op) {
     return true;
 }
 
+/* ---- RAID5, as Linux md has it ----------------------------------------------------------- */
+
+/* Returns the place of a row among those that are known, the longest unused one's if it is new. */
+static struct known_row *known_row(int64_t number) {
+    struct known_row *found = model.rows;
+    for (int i = 0; i < (int)model.profile.cached_rows; i++) {
+        struct known_row *row = &model.rows[i];
+        if (row->number == number || row->used < found->used) found = row;
+        if (row->number == number) break;
+    }
+    if (found->number != number) *found = (struct known_row){.number = number};
+    found->used = ++model.rows_used;
+    return found;
+}
+
+/* Returns the units whose bytes are known all over a range. */
+static uint64_t known_units(int64_t at, int64_t bytes) {
+    uint64_t known = model.profile.cached_rows ? UINT64_MAX : 0;
+    for (int64_t row = at / ROW_BYTES; known && row * ROW_BYTES < at + bytes; row++)
+        known &= known_row(row)->units;
+    return known;
+}
+
+static void learn_units(int64_t at, int64_t bytes, uint64_t units) {
+    if (!model.profile.cached_rows) return;
+    for (int64_t row = at / ROW_BYTES; row * ROW_BYTES < at + bytes; row++)
+        known_row(row)->units |= units;
+}
+
+/* Returns the units that a write has to read: what it overwrites with its parity, or the rest of
+ * the row, by which of them are fewer; the rest if they are as many. A page that is written in part
+ * is read too. */
+static uint64_t units_to_read(const struct row_write *of) {
+    bool whole = of->at % ROW_BYTES == 0 && of->bytes % ROW_BYTES == 0;
+    uint64_t all = (1ull << (int)model.profile.units) - 1;
+    uint64_t unknown = ~known_units(of->at, of->bytes);
+    uint64_t old = (of->data | of->parity) & unknown;
+    uint64_t rest = all & ~of->parity & ~(whole ? of->data : 0) & unknown;
+    return __builtin_popcountll(old) < __builtin_popcountll(rest) ? old : rest;
+}
+
+static void enqueue_row(struct row_write *of, uint64_t units, struct piece like, double now) {
+    like.op = of->op;
+    like.of_row = of;
+    for (int i = 0; i < (int)model.profile.units; i++)
+        if (units >> i & 1) enqueue(&model.units[i], &like, now);
+}
+
+static void write_row(struct row_write *of, double now) {
+    of->stage = WRITES;
+    struct piece like = {.at = of->at, .bytes = of->bytes, .is_random = of->is_random};
+    enqueue_row(of, of->data | of->parity, like, now);
+}
+
+static void start_row(struct row_write *of, double now) {
+    uint64_t read = units_to_read(of);
+    learn_units(of->at, of->bytes, read | of->data | of->parity);
+    if (!read) return write_row(of, now);
+    of->stage = READS;
+    int64_t first = of->at / ROW_BYTES * ROW_BYTES;
+    int64_t pages = (of->at + of->bytes - first + ROW_BYTES - 1) / ROW_BYTES;
+    struct piece like = {.is_read = true, .at = first, .bytes = pages * ROW_BYTES};
+    enqueue_row(of, read, like, now);
+}
+
+/* Starts the writes that wait for no earlier one to the same rows. */
+static void start_rows(double now) {
+    for (struct row_write *of = model.row_writes; of; of = of->next) {
+        if (of->stage != WAITS) continue;
+        const struct row_write *other = model.row_writes;
+        while (other != of && (other->at / ROW_BYTES > (of->at + of->bytes - 1) / ROW_BYTES ||
+                               of->at / ROW_BYTES > (other->at + other->bytes - 1) / ROW_BYTES))
+            other = other->next;
+        if (other == of) start_row(of, now);
+    }
+}
+
+static void row_piece_done(struct row_write *of, double now) {
+    if (--of->pieces_left) return;
+    if (of->stage == READS) return write_row(of, now);
+    of->op->pieces_left--;
+    struct row_write **link = &model.row_writes;
+    while (*link != of) link = &(*link)->next;
+    *link = of->next;
+    free(of);
+    start_rows(now);
+}
+
+/* Returns which unit has the parity of a row of chunks; its first data are on the one behind it. */
+static int parity_unit(int64_t row) {
+    int units = (int)model.profile.units;
+    return units - 1 - (int)(row % units);
+}
+
+static int data_unit(int64_t row, int64_t number) {
+    return (int)((parity_unit(row) + 1 + number) % (int64_t)model.profile.units);
+}
+
+/* Writes from byte to byte of a row of chunks: up to three ranges of it, as it begins and ends
+ * within chunks. */
+static void write_chunks(struct op *op, int64_t row, int64_t from, int64_t to, bool is_random) {
+    int64_t chunk = (int64_t)model.profile.stripe_bytes, begin = from % chunk, end = to % chunk;
+    int64_t edges[] = {0, begin < end ? begin : end, begin < end ? end : begin, chunk};
+    struct row_write **last = &model.row_writes;
+    while (*last) last = &(*last)->next;
+    for (int i = 0; i < 3; i++) {
+        uint64_t data = 0;
+        for (int64_t number = 0; number < groups(); number++)
+            if (number * chunk + edges[i] >= from && number * chunk + edges[i + 1] <= to)
+                data |= 1ull << data_unit(row, number);
+        if (edges[i] == edges[i + 1] || !data) continue;
+        struct row_write *of = *last = room_for(sizeof *of);
+        *of = (struct row_write){.op = op, .data = data, .is_random = is_random};
+        of->at = row * chunk + edges[i];
+        of->bytes = edges[i + 1] - edges[i];
+        of->parity = 1ull << parity_unit(row);
+        op->pieces_left++;
+        last = &of->next;
+    }
+}
+
+static void write_with_parity(struct op *op, double now) {
+    int64_t row_bytes = (int64_t)model.profile.stripe_bytes * groups();
+    int64_t at = op->offset, end = op->offset + op->bytes;
+    bool random = is_random(op);
+    op->pieces_left = 0;
+    for (int64_t row = at / row_bytes; row * row_bytes < end; row++) {
+        int64_t begins = row * row_bytes;
+        int64_t from = at > begins ? at - begins : 0;
+        int64_t to = end < begins + row_bytes ? end - begins : row_bytes;
+        write_chunks(op, row, from, to, random);
+    }
+    start_rows(now);
+}
+
+/* ---- All arrays -------------------------------------------------------------------------- */
+
+/* Returns the first of the units that have a piece. */
+static struct unit *holder_of(int64_t number) {
+    if (model.profile.parity)
+        return &model.units[data_unit(number / groups(), number % groups())];
+    return &model.units[number % groups() * (int)model.profile.copies];
+}
+
 static void to_units(struct op *op, double now) {
     const struct profile *p = &model.profile;
+    if (p->parity && op->kind == WRITE) return write_with_parity(op, now);
     int64_t stripe = (int64_t)p->stripe_bytes, left = op->bytes, at = op->offset;
-    int copies = (int)p->copies, groups = (int)(p->units / p->copies);
-    bool random = op->kind == WRITE && is_random(op);
+    int copies = (int)p->copies;
+    struct piece like = {.op = op, .is_read = op->kind == READ, .epoch = model.epoch};
+    like.is_random = op->kind == WRITE && is_random(op);
     /* Counted as one more until all are made: the first could be done before the last is there. */
-    for (op->pieces_left = 1; left; random = false) {
+    for (op->pieces_left = 1; left; like.is_random = false) {
         int64_t number = at / stripe, within = at % stripe;
-        int64_t bytes = stripe - within < left ? stripe - within : left;
-        struct unit *first = &model.units[number % groups * copies];
-        struct piece like = {op, number / groups * stripe + within, bytes, model.epoch, random, NULL};
+        struct unit *first = holder_of(number);
+        like.bytes = stripe - within < left ? stripe - within : left;
+        like.at = number / groups() * stripe + within;
         if (op->kind == READ) {
             enqueue(reader_of(first, copies, like.at), &like, now);
         } else {
             for (int i = 0; i < copies; i++) enqueue(&first[i], &like, now);
         }
-        at += bytes;
-        left -= bytes;
+        at += like.bytes;
+        left -= like.bytes;
     }
     op->pieces_left--;
 }
@@ -347,8 +543,7 @@ static void onto_bus(struct op *op, double now) {
 
 /* The caller's operation is answered; what destages is a copy that nobody waits for. */
 static void into_cache(struct op *op, double now) {
-    struct op *kept = malloc(sizeof *kept);
-    if (!kept) fail("model_disk has no memory left");
+    struct op *kept = room_for(sizeof *kept);
     *kept = *op;
     kept->cached = true;
     model.cached_bytes += op->bytes;
@@ -407,7 +602,8 @@ static void unit_done(struct unit *unit, double now) {
     struct piece *piece = unit->served;
     struct op *op = piece->op;
     unit->served = NULL;
-    op->pieces_left--;
+    if (piece->of_row) row_piece_done(piece->of_row, now);
+    else op->pieces_left--;
     if (op->cached) {
         destaged(op, piece->epoch, now);
     } else if (!op->pieces_left) {
@@ -487,8 +683,7 @@ static struct {
 } simulated;
 
 static void start_one(double at) {
-    struct op *op = calloc(1, sizeof *op);
-    if (!op) fail("model_disk has no memory left");
+    struct op *op = room_for(sizeof *op);
     int64_t blocks = (int64_t)(load.span_bytes / load.block_bytes);
     int64_t block = load.in_order ? simulated.place++ % blocks : (int64_t)(drawn() * (double)blocks);
     op->kind = drawn() < load.read_share ? READ : WRITE;
@@ -614,8 +809,7 @@ static void answer_request(struct op *op, double at) {
 }
 
 static void submit_request(enum kind kind, int64_t offset, int64_t bytes, uint64_t unique) {
-    struct op *op = calloc(1, sizeof *op);
-    if (!op) fail("model_disk has no memory left");
+    struct op *op = room_for(sizeof *op);
     op->kind = kind;
     op->offset = offset;
     op->bytes = bytes;
