@@ -102,3 +102,20 @@ def test_release_builds_are_not_taken_for_debug_builds(build: Build) -> None:
     assert not builds.is_debug(build)
     assert builds.lacks(build, frozenset({"innodb_buffer_pool_instances"})) == []
     assert builds.lacks(build, frozenset({"no_such_variable"})) == ["no_such_variable"]
+
+
+def test_it_is_kept_on_one_processor_with_all_its_threads_and_then_on_all(running: Server) -> None:
+    every = running.host.processors(running.pid)
+    tasks = Path(f"/proc/{running.pid}/task")
+    with running.on_one_processor():
+        assert running.processor is not None
+        kept = {running.host.processors(int(task.name)) for task in tasks.iterdir()}
+        assert kept == {running.processor}
+    assert running.host.processors(running.pid) == every
+
+
+def test_a_stopped_one_does_nothing_until_it_goes_on(running: Server) -> None:
+    with running.stopped():
+        state = Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "T"
+    assert running.query("SELECT 1") == [(1,)]

@@ -79,3 +79,12 @@ def test_a_warm_up_has_settled_where_a_transaction_costs_what_it_did(
     written: tuple[float, ...], is_level: bool
 ) -> None:
     assert steady_state.is_level(_steps(*written)) is is_level
+
+
+@pytest.mark.parametrize(("ages", "is_level"), [((0.2, 0.21, 0.2), True), ((0.1, 0.2, 0.3), False)])
+def test_a_warm_up_has_not_settled_while_the_server_puts_off_ever_more(
+    ages: tuple[float, ...], is_level: bool
+) -> None:
+    steps = [{**step, "checkpoint_age_bytes": age, "dirty_pages": 0.4}
+             for step, age in zip(_steps(10, 10, 10), ages, strict=True)]  # fmt: skip
+    assert steady_state.is_level(steps) is is_level

@@ -14,6 +14,11 @@ from innolab.record.runs import RunSet
 KERNEL_SHARE_SPREAD_DOUBTED = 0.15
 
 
+# Of the pages read, those that had to wait until the server had flushed a single page for them.
+# Where it was 15 %, the device was idle for a third of its time (docs/decisions/0042).
+SINGLE_FLUSHES_DOUBTED = 0.10
+
+
 class Sample(NamedTuple):
     """What a doubt is asked of: a claim, and the valid runs of one server."""
 
@@ -63,6 +68,28 @@ def unsteady(sample: Sample) -> Doubted | None:
 
 def _steady(run: Run) -> list[Level]:
     return [row["steady"] for row in run.observations if "steady" in row]
+
+
+def single_flushes(sample: Sample) -> Doubted | None:
+    """Doubt what a server gave that had too few free pages and flushed them one by one.
+
+    Then a page is read only after another was written, and the device is not what bounds the load.
+    """
+    worst = max(
+        (
+            float(row["free_page_waits_per_tx"]) / max(float(row["pages_read_per_tx"]), 1)
+            for side in (sample.claim.sides if sample.claim.measure else [])
+            for _, row in sample.runs.observed(**side)
+            if "free_page_waits_per_tx" in row
+        ),
+        default=0.0,
+    )
+    if worst <= SINGLE_FLUSHES_DOUBTED:
+        return None
+    says = message(
+        "{share:.0%} of the pages read waited for a single page to be flushed", share=worst
+    )
+    return Doubted(says, EVERY, message("a page cleaner that keeps pages free"))
 
 
 def kernel_share(**within: Any) -> Doubt:

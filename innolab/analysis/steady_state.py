@@ -22,6 +22,8 @@ TOLERANCES = {
 LEAST_SAMPLES = 3
 # What a transaction costs, as counters of the server have it, and the counter of each.
 COSTS = {"pages_read_per_tx": "pages_read", "pages_written_per_tx": "pages_written"}
+# What a server puts off, as a share of what it can put off.
+PUT_OFF = ("dirty_pages", "checkpoint_age_bytes")
 # Of a cost below it a change is none that throughput would show.
 _FEW_PAGES = 0.5
 # Steps of a warm-up that are compared: the last with those before it.
@@ -42,11 +44,12 @@ class Drift(NamedTuple):
 
 
 def is_level(steps: Sequence[Mapping[str, float]]) -> bool:
-    """Return whether what a transaction costs has stopped changing from step to step.
+    """Return whether what a transaction costs, and what is put off, has stopped changing.
 
     Parameters
     ----------
-    steps : the COSTS in each step of a warm-up, in order of time
+    steps : the COSTS in each step of a warm-up, in order of time, and PUT_OFF at its end; older
+        records have no PUT_OFF
 
     >>> is_level([{"pages_read_per_tx": 9.0, "pages_written_per_tx": w} for w in (30, 12, 11)])
     False
@@ -56,7 +59,14 @@ def is_level(steps: Sequence[Mapping[str, float]]) -> bool:
     if len(steps) < LEAST_STEPS:
         return False
     *before, last = steps[-LEAST_STEPS:]
-    return all(abs(_change(_mean(before, cost), last[cost])) <= TOLERANCES[cost] for cost in COSTS)
+    levelled = all(
+        abs(_change(_mean(before, cost), last[cost])) <= TOLERANCES[cost] for cost in COSTS
+    )
+    return levelled and all(
+        abs(last[quantity] - _mean(before, quantity)) <= TOLERANCES[quantity]
+        for quantity in PUT_OFF
+        if quantity in last
+    )
 
 
 def _change(first: float, second: float) -> float:

@@ -15,13 +15,15 @@ PAGE_BYTES = 16 * 1024
 # Measured: 243 to 252 B a row, index included, on both servers.
 BYTES_PER_ROW = 255
 SYSTEM_BYTES = 130 * MIB
-# The usual size of the seeds' time, for the 80,000,000 rows of study A; it shrinks with the rows,
-# down to the least that leaves today's server room for its threads.
+# The usual size of the seeds' time, for the 80,000,000 rows of study A. It shrinks with the rows,
+# down to a log that does not wrap around within seconds: with 16 MiB, a writing load measured how a
+# server flushes for its log (docs/decisions/0042).
 ORIGINAL_ROWS = 80_000_000
-ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES = 512 * MIB, 16 * MIB
-# How many pages a page cleaner keeps free does not shrink with the pool: unscaled, they would be a
-# fifteenth of a small pool.
-ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH = 1024, 100
+ORIGINAL_REDO_BYTES, LEAST_REDO_BYTES = 512 * MIB, 128 * MIB
+# How many pages a page cleaner keeps free shrinks with the rows too: unscaled, they would be a
+# fifteenth of a small pool. With fewer than 400 a server that reads 1,600 pages a second finds no
+# free one, and flushes single pages while the device is idle.
+ORIGINAL_LRU_SCAN_DEPTH, LEAST_LRU_SCAN_DEPTH = 1024, 400
 # How long a page must have been in the pool before a second access counts. A small pool on a fast
 # disk turns over within the default, which would keep no page for being wanted often.
 ORIGINAL_OLD_BLOCKS_MS = 1000

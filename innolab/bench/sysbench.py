@@ -306,7 +306,9 @@ def ended(
     """
     try:
         host = host or server.host
-        done = host.run([*host.unprivileged(), *words], env={"LC_ALL": "C", **env}, limit_s=limit_s)
+        kept = ["taskset", "--cpu-list", server.processor] if server.processor else []
+        words = [*kept, *host.unprivileged(), *words]
+        done = host.run(words, env={"LC_ALL": "C", **env}, limit_s=limit_s)
     except TimedOutError:
         raise InnolabError(
             f"sysbench did not end within {limit_s:.0f} s and was killed; the server hangs."

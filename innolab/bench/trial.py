@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from innolab.analysis.checks import same_value
 from innolab.base.clock import Clock
 from innolab.base.errors import InnolabError
 from innolab.bench import usage
@@ -57,6 +58,7 @@ class Bench:
     report : folder of the report
     parameters : the study's
     seed : of the load, another for each trial of a plan
+    block : the trial's, from 0
     memory : what is held of the machine's memory, which lasts from trial to trial
     """
 
@@ -75,11 +77,13 @@ class Bench:
     parameters: Any = None
     nodes: Sequence[Host] = ()
     seed: int = 0
+    block: int = 0
     memory: Memory = field(default_factory=Memory)
     clock: Clock = field(default_factory=Clock)
     conditions: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     sampler: series.Sampler | None = None
+    watched: usage.WatchedHosts | None = None
 
     def own_place(self) -> Path:
         """Return a folder of this machine for what runs next to servers; makes it."""
@@ -129,6 +133,35 @@ class Bench:
             pagecache.evict(pagecache.files_under(clone.data))
             self.memory.hold(used)
         self._note_changes(clone, may=False)
+
+    @contextlib.contextmanager
+    def second_server(self, settings: Settings, copy: Copy) -> Iterator[Server]:
+        """Run the block with one more server next to that which is watched, and stop it cleanly.
+
+        Its processor time counts as the trial's own. What it reads cannot be told from what others
+        do on the device, so nothing is said of that.
+
+        Raises
+        ------
+        InnolabError
+            If a setting is not effective.
+        """
+        assert self.watched is not None
+        place = self.place.with_name(f"{self.place.name}-second")
+        server = Server(
+            self.build, copy.data, place, self.base, settings, self.site.cgroup, self.site.host
+        )
+        self.note("second_requested", dict(settings))
+        try:
+            with self.clock.stage("start/stop"):
+                server.start()
+            self.watched.join(server)
+            _require_effective(server)
+            yield server
+            with self.clock.stage("start/stop"):
+                server.stop()
+        finally:
+            server.kill()
 
     @contextlib.contextmanager
     def loaded_server(
@@ -321,13 +354,13 @@ class Bench:
         host, server = self.site.host, servers[0]
         # On one disk for several servers, what is foreign to one is another's.
         device = observe.device_numbers(host, server.data) if len(servers) == 1 else None
-        hosts = usage.WatchedHosts(servers, self.site.emulation_cpu_s)
+        self.watched = hosts = usage.WatchedHosts(servers, self.site.emulation_cpu_s)
         sampler = series.Sampler(host, server.pid, period_s, probe, device, heed)
         with sampler as self.sampler:
             yield
             self.note("peak_memory_bytes", hosts.peak_memory_bytes())
-        found = hosts.read()
-        self.note("usage", found | usage.device_traffic(sampler.rows))
+        traffic = {} if hosts.joined else usage.device_traffic(sampler.rows)
+        self.note("usage", hosts.read() | traffic)
 
     def note_error_logs(self, servers: Sequence[Server]) -> None:
         """Record what servers have complained of, once: later complaints may be part of a trial."""
@@ -365,6 +398,18 @@ def anonymous(text: str, host: Host = HERE) -> str:
     for [name] in (host.peek(_HOSTNAME), HERE.peek(_HOSTNAME)):
         short = short.replace(f"@{(name or '').strip()}", "@HOST")
     return short
+
+
+def _require_effective(server: Server) -> None:
+    effective = server.variables()
+    asked = {name.removeprefix("loose_"): value for name, value in server.settings.items()}
+    wrong = [
+        f"{name} asked {value}, is {effective[name]}"
+        for name, value in asked.items()
+        if name in effective and not same_value(value, effective[name])
+    ]
+    if wrong:
+        raise InnolabError(f"The second server of a trial did not take: {'; '.join(wrong)}.")
 
 
 def _newly_used_bytes(settings: Settings, data_bytes: int) -> int:

@@ -47,7 +47,13 @@ class WatchedHosts:
     Parameters
     ----------
     emulation_cpu_s : returns the CPU seconds here of the program that serves their disk
+
+    Attributes
+    ----------
+    joined : whether another server has joined them since
     """
+
+    joined = False
 
     def __init__(self, servers: Sequence[Server], emulation_cpu_s: Callable[[], float]) -> None:
         self._on: dict[Host, list[Server]] = {}
@@ -58,6 +64,11 @@ class WatchedHosts:
         for host in self._on:
             if host.emulator is not None:
                 self._meters.append(Meter(HERE, partial(emulator_cpu_s, host)))
+
+    def join(self, server: Server) -> None:
+        """Count a server that started since on one of their hosts as part of the trial."""
+        self._on[server.host.host].append(server)
+        self.joined = True
 
     def _known_cpu_s(self, host: Host) -> float:
         """Return the CPU seconds on a host of what is part of the trial: servers, loads, ourselves.

@@ -167,6 +167,27 @@ class Host(ABC):
         rights = [f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
         return [*machine.TIED, *rights]
 
+    def processors(self, pid: int) -> str:
+        """Return the processors that a process may run on, as the kernel lists them: `0-3,8`."""
+        [status] = self.read(f"/proc/{pid}/status")
+        return status.partition("Cpus_allowed_list:")[2].split()[0]
+
+    def keep_on(self, pid: int, processors: str) -> None:
+        """Keep a process, with the threads it has and will have, on some processors.
+
+        Raises
+        ------
+        InnolabError
+            If the host refuses, or does not do it.
+        """
+        words = ["taskset", "--all-tasks", "--cpu-list", "--pid", processors, str(pid)]
+        self.must(words, what=f"Keeping a process on processors {processors}")
+        if (kept := self.processors(pid)) != processors:
+            raise InnolabError(
+                f"A process was to run on processors {processors} of {self.name} alone, and may "
+                f"run on {kept}."
+            )
+
     def write(self, path: Path, text: str) -> None:
         """Write a small file."""
         self.must(["sh", "-c", 'cat > "$0"', path], what=f"Writing {path}", stdin=text)

@@ -197,6 +197,7 @@ class Session:
             parameters=parameters,
             nodes=self._nodes,
             seed=(parameters.seed + trial.position) % 2**20 * 1000,
+            block=trial.block,
             memory=self._memory,
         )
         bench.note("predecessor", self._predecessor)

@@ -14,6 +14,7 @@ _STATUS = {
     "Innodb_data_fsyncs": "fsyncs",
     "Innodb_buffer_pool_pages_dirty": "dirty_pages",
     "Innodb_buffer_pool_pages_free": "free_pages",
+    "Innodb_buffer_pool_wait_free": "free_page_waits",
     "Innodb_buffer_pool_pages_total": "total_pages",
 }
 _ROWS = "Innodb_rows_inserted"

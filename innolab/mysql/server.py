@@ -56,6 +56,11 @@ class Server:
         The control group that the server starts in, which may limit its block I/O.
     host : Host
         Where it runs; all paths are that host's.
+
+    Attributes
+    ----------
+    processor : str or None
+        The one that it and its local loads run on, None for all that the host gives them.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Server:
         self.settings = makers.settings(build.version, settings)
         self.cgroup = cgroup
         self.host = host
+        self.processor: str | None = None
         self._reached: Path | None = None
         self._daemon: Daemon | None = None
 
@@ -257,10 +263,38 @@ class Server:
         if status != 0:
             raise daemon.failure(f"ended with status {status} when asked to stop")
 
+    @contextlib.contextmanager
+    def on_one_processor(self) -> Iterator[None]:
+        """Run the block with the server, and loads that start on its host, on the last processor.
+
+        Raises
+        ------
+        InnolabError
+            If the host does not keep it there.
+        """
+        every = self.host.processors(self.pid)
+        self.processor = every.replace("-", ",").rpartition(",")[2]
+        self.host.keep_on(self.pid, self.processor)
+        try:
+            yield
+        finally:
+            self.processor = None
+            if self.is_running:
+                self.host.keep_on(self.pid, every)
+
     def signal(self, name: str) -> None:
         """Send the process a signal, named as in STOP."""
         words = ["sh", "-c", 'kill -s "$0" "$1"', name, str(self.pid)]
         self.host.must(words, what=f"Sending {name} to a server")
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Run the block while the process, with all its threads, does nothing."""
+        self.signal("STOP")
+        try:
+            yield
+        finally:
+            self.signal("CONT")
 
     def kill(self) -> None:
         """End the process at once; the data directory may need recovery afterwards."""

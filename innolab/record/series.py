@@ -15,9 +15,8 @@ COUNTERS = frozenset(
     {
         "mysqld_cpu_s", "mysqld_kernel_cpu_s", "mysqld_read_bytes", "mysqld_written_bytes",
         "host_total_s", "host_busy_s", "host_iowait_s", "host_steal_s", "transactions", "selects",
-        "pages_read", "pages_written", "redo_bytes", "fsyncs", "rows", "device_reads",
-        "device_read_bytes", "device_writes",
-        "device_written_bytes",
+        "pages_read", "pages_written", "free_page_waits", "redo_bytes", "fsyncs", "rows",
+        "device_reads", "device_read_bytes", "device_writes", "device_written_bytes",
     }
 )  # fmt: skip
 

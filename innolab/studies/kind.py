@@ -10,7 +10,7 @@ from typing import Any
 
 from innolab.analysis.bounds import Metric
 from innolab.analysis.checks import CHECKS, USUAL, read_from_disk
-from innolab.analysis.doubts import Doubt, unsteady
+from innolab.analysis.doubts import Doubt, single_flushes, unsteady
 from innolab.analysis.evidence import Check
 from innolab.bench import oltp, passes, windows
 from innolab.record.run import Level
@@ -142,7 +142,8 @@ def load_windows(
 ) -> Kind:
     """Return the kind of trials that measure windows of sysbench's load, by `bench.windows`.
 
-    Pools are a ratio of what the load asks for, so their size may differ between loads too.
+    Pools are a ratio of what the load asks for, so their size may differ between loads too. Any of
+    its windows may be one on a single processor, an observation of its own with `processors` 1.
 
     Parameters
     ----------
@@ -150,14 +151,14 @@ def load_windows(
     metrics : those of windows, and the study's own
     variables : of the study's other factors than `load`
     """
-    within = within or {}
+    main = tuple(within or {})
     return Kind(
         metrics=metrics,
         checks=named(*USUAL, *checks, *windows.CHECKS),
-        within=within,
-        main=tuple(within),
-        compared={"tps": tuple(within)},
-        doubts=(*doubts, unsteady),
+        within={**(within or {}), "processors": [1]},
+        main=main,
+        compared={"tps": main},
+        doubts=(*doubts, unsteady, single_flushes),
         variables={"load": oltp.POOL_VARIABLES, **(variables or {})},
         window_s=window_s,
         known_windows_s=known_windows_s,

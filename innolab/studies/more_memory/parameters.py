@@ -34,6 +34,8 @@ LEVELS = {
     "22/18": 22 / 18,
 }
 POOL_RATIOS = {name: round(ratio, 6) for name, ratio in LEVELS.items()}
+# From here on a reading load needs no disk.
+PLATEAU = POOL_RATIOS["3.5C"]
 LOADS = ("read_only", "read_write")
 SKEWED = {"special": ("C", "half", "0.9A", "A"), "pareto": ("C", "0.9A"), "zipf": ("C", "0.9A")}
 # The sweep of the first device. Writing is bound by writes nearly everywhere: the seeds do not say

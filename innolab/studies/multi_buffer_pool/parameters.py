@@ -21,6 +21,13 @@ CASES = [("128M", 1, "fsync"), ("256M", 1, "fsync"), ("2G", 8, "fsync"), ("2G", 
 # must have been in it before a second access counts, in milliseconds.
 OLD_BLOCKS_MS = {"nothing": 1000, "hot pages": 1000, "hot pages, 0 ms": 0}
 HOT_CASE = ("256M", 1, "fsync")
+# What a second server has that scans in turn with an arm's own, each while the other is stopped;
+# and the arms that it is compared with, of which one is the second server's own, as a control.
+IN_TURN = {
+    "2G in one": {"pool": "2G", "instances": 1},
+    "256M in one": {"pool": "256M", "instances": 1},
+}
+TURNS = [("2G", 8, "2G in one"), ("2G", 1, "2G in one"), ("2G", 1, "256M in one")]
 
 
 def _whole_steps(rows: int | None) -> int | None:
@@ -59,6 +66,9 @@ def keep(parameters: ScanParameters, arm: Arm) -> bool:
     """
     case = arm.pool, arm.instances, arm.flush_method
     is_first = arm.device == parameters.devices[0]
+    if arm.beside in IN_TURN:
+        turn = arm.pool, arm.instances, arm.beside
+        return is_first and arm.flush_method == "fsync" and turn in TURNS
     if arm.beside != "nothing":
         return is_first and case == HOT_CASE
     return case in CASES and (is_first or arm.flush_method == "fsync")
@@ -70,7 +80,7 @@ def settings(parameters: ScanParameters, arm: Arm, _facts: Facts) -> dict[str, A
         "innodb_buffer_pool_size": pool_bytes(parameters.table_rows, arm.pool),
         "innodb_buffer_pool_instances": arm.instances,
         "innodb_flush_method": arm.flush_method,
-        "innodb_old_blocks_time": OLD_BLOCKS_MS[arm.beside],
+        "innodb_old_blocks_time": OLD_BLOCKS_MS.get(arm.beside, 1000),
         # Smaller than the smallest pool, so that the server need not adapt it to the pool.
         "loose_innodb_buffer_pool_chunk_size": 64 * MIB,
     }

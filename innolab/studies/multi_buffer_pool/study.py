@@ -12,8 +12,9 @@ from innolab.mysql.server import Server
 from innolab.record.plan import Blocks
 from innolab.record.run import Level, Observation
 from innolab.studies.kind import named, timed_passes
-from innolab.studies.multi_buffer_pool import evidence, table
+from innolab.studies.multi_buffer_pool import evidence, in_turn, table
 from innolab.studies.multi_buffer_pool.parameters import (
+    IN_TURN,
     MIB,
     OLD_BLOCKS_MS,
     POOLS,
@@ -33,7 +34,13 @@ COLD: dict[str, Level] = {"pass": 1}
 
 
 def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
-    """Start cold and scan twice, as the seed did; or once beside pages that are in use."""
+    """Start cold and scan twice, as the seed did; or once beside pages that are in use.
+
+    Or scan from memory, in turn with a second server.
+    """
+    if arm.beside in IN_TURN:
+        yield from in_turn.trial(bench, arm)
+        return
     pool = pool_bytes(bench.dataset_facts["rows"], arm.pool)
     asked = settings(bench.parameters, arm, bench.dataset_facts)
     with bench.cold_server(asked) as server, bench.site.limited():
@@ -94,11 +101,11 @@ STUDY = Study(
         "pool": list(POOLS),
         "instances": [1, 8],
         "flush_method": ["fsync", "O_DIRECT"],
-        "beside": list(OLD_BLOCKS_MS),
+        "beside": [*OLD_BLOCKS_MS, *IN_TURN],
     },
     keep=keep,
     kind=timed_passes(
-        {"pass": [1, 2], "instance": list(range(8))},
+        {"pass": [1, 2], "instance": list(range(8)), "side": in_turn.SIDES},
         cold=COLD,
         metrics=evidence.METRICS,
         checks={
@@ -106,7 +113,7 @@ STUDY = Study(
             "rows per second": Check(rows_floor, {"least_per_s": ROWS_PER_S_FLOOR}),
             "kernel share": checks.kernel_share(**COLD),
         },
-        doubts=(doubts.kernel_share(**COLD),),
+        doubts=(doubts.kernel_share(**COLD), in_turn.unlike_itself),
         variables={
             "beside": {"innodb_old_blocks_time"},
             "pool": {"innodb_buffer_pool_size"},
@@ -124,9 +131,12 @@ STUDY = Study(
     demands=Demands(
         tools=("fio", "mkfs.xfs"),
         variables=("innodb_buffer_pool_instances", "innodb_flush_method"),
-        copies=1,
         # With the table in the page cache: without room for it the second pass of the small pools
-        # would be one from disk.
-        extra_bytes=lambda parameters: 500 * MIB + parameters.table_rows * BYTES_PER_ROW,
+        # would be one from disk. All of it twice, for servers in turn.
+        extra_bytes=lambda parameters: (
+            1000 * MIB
+            + pool_bytes(parameters.table_rows, "2G")
+            + 2 * parameters.table_rows * BYTES_PER_ROW
+        ),
     ),
 )
