@@ -24,6 +24,7 @@ from innolab.record.run import SCHEMA, Run
 from innolab.report import manifest, render, rendering_code
 from innolab.report.folders import MANIFEST_FILE
 from innolab.studies.experiment import Experiment, Trial
+from innolab.studies.multi_buffer_pool.parameters import IN_TURN
 from innolab.studies.study import Study
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ def browser() -> Iterator["Browser"]:
 
 
 def made_observations(instances: int = 1, beside: str = "nothing") -> list[dict[str, Any]]:
-    """Return what two passes of a scan give, or one beside pages in use."""
+    """Return what two passes of a scan give, one beside pages in use, or two servers in turn."""
+    if beside in IN_TURN:
+        return [{"side": side, "seconds": 1.0, "cpu_s": 1.0} for side in ("own", "other")]
     first = {
         "pass": 1,
         "seconds": 2.0,

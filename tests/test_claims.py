@@ -12,7 +12,7 @@ from conftest import ROOT, made_run, planned
 from pydantic import ValidationError
 
 from innolab import studies
-from innolab.analysis import drift
+from innolab.analysis import doubts, drift
 from innolab.analysis.censored import median
 from innolab.analysis.claim_files import claims_of
 from innolab.analysis.claims import Claim, Holds
@@ -266,12 +266,25 @@ def test_what_was_not_steady_decides_nothing(
     assert (v.estimate, v.blocks_needed, str(v.needs)) == (2.0, None, "windows that are steady")
 
 
+@pytest.mark.parametrize(("waits", "is_doubted"), [(0.5, False), (3.0, True)])
+def test_a_server_that_flushed_single_pages_for_those_it_read_decides_nothing(
+    waits: float, is_doubted: bool
+) -> None:
+    study = studies.find("more-memory")
+    [claim] = [claim for claim in study.claims() if claim.id == "A1-rw"]
+    row = {"tps": 50.0, "pages_read_per_tx": 20.0, "free_page_waits_per_tx": waits, "steady": 1}
+    runs = [made_run(study, trial, observations=[row]) for trial in planned(study, ["x"])]
+    doubted = doubts.single_flushes(doubts.Sample(claim, RunSet(runs, {}, study.kind.within)))
+    assert (doubted is not None) is is_doubted
+
+
 def test_no_slower_has_a_margin_and_says_so(study: Study) -> None:
     def judged(factor: float) -> Verdict:
         runs = []
         for trial in planned(study, ["x"], replicates=4):
             slower = factor * (1 + 0.001 * trial.block) if trial.factors["instances"] == 8 else 1.0
-            rows = [{**row, "seconds": slower} for row in made_run(study, trial).observations[:2]]
+            rows = [{**row, "seconds": 1.0 if row.get("side") == "other" else slower}
+                    for row in made_run(study, trial).observations[:2]]  # fmt: skip
             runs.append(made_run(study, trial, observations=rows))
         return next(v for v in _verdicts(study, runs) if v.claim == "F1-warm-8v1")
 
