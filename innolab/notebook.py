@@ -364,7 +364,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
     if not (here / PLAN_FILE).exists():
         opened = opening.opened(asked)
         return Book(opened.experiment, opened.folder, opened=opened)
-    recorded = Experiment.read(here, rules.with_papers(study, here))
+    recorded = rules.recorded(study, here)
     if recorded.parameters != asked.parameters:
         raise InputError(
             f"{here.name} was planned with {recorded.plan.parameters}, but the notebook's "

@@ -130,7 +130,7 @@ def browser() -> Iterator["Browser"]:
 def made_observations(instances: int = 1, beside: str = "nothing") -> list[dict[str, Any]]:
     """Return what two passes of a scan give, one beside pages in use, or two servers in turn."""
     if beside in IN_TURN:
-        return [{"side": side, "seconds": 1.0, "cpu_s": 1.0} for side in ("own", "other")]
+        return [{"side": side, "turn_seconds": 1.0, "cpu_s": 1.0} for side in ("own", "other")]
     first = {
         "pass": 1,
         "seconds": 2.0,

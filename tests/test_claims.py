@@ -181,9 +181,9 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
     assert any("this is a debug build" in str(v.reason) for v in found)
     said = display.warnings(RunSet(runs, VARIABLES), [], {})
     assert isinstance(said, display.Alert)
-    counted = "Not valid: 33 of 33 runs of x (33 by the check 'debug build')"
+    counted = "Not valid: 42 of 42 runs of x (42 by the check 'debug build')"
     assert said.lines == [f"{counted}. No verdict rests on them."]
-    assert len(said.details) == 33
+    assert len(said.details) == 42
     assert "this is a debug build" in said.details[0]
 
 

@@ -26,7 +26,7 @@ _SERVERS = ["x", "y"]
 _LOG = 0.1
 _TRIAL_S = 10.0
 # Eleven arms on each server.
-_TRIALS = 22
+_TRIALS = 28
 
 
 def _seconds(trial: Trial) -> float:

@@ -30,7 +30,7 @@ def _bounds(study: Study, run: Run) -> dict[tuple[str, str], float]:
 
 def test_what_a_side_took_follows_from_its_scans(study: Study) -> None:
     assert _bounds(study, _run(study, _SCANS)) == pytest.approx(
-        {("own", "seconds"): 2, ("own", "cpu_s"): 2, ("other", "seconds"): 1, ("other", "cpu_s"): 1}
+        {("own", "turn_seconds"): 2, ("own", "cpu_s"): 2, ("other", "turn_seconds"): 1, ("other", "cpu_s"): 1}
     )
 
 
@@ -56,10 +56,10 @@ def test_servers_on_which_one_arm_differs_from_itself_decide_nothing(
     same = [t for t in pairs if t.factors["instances"] == 1 and not t.twin][: len(ratios)]
     runs = [made_run(study, trial, observations=_sides(ratio))
             for trial, ratio in zip(same, ratios, strict=True)]  # fmt: skip
-    [claim] = [claim for claim in study.claims() if claim.id == "F1-warm-8v1"]
+    [claim] = [claim for claim in study.claims() if claim.id == "F1-turns-8v1"]
     doubted = in_turn.unlike_itself(Sample(claim, RunSet(runs, {}, study.kind.within)))
     assert (doubted is not None) is is_doubted
 
 
 def _sides(ratio: float) -> list[dict[str, Any]]:
-    return [{"side": "own", "seconds": ratio}, {"side": "other", "seconds": 1.0}]
+    return [{"side": "own", "turn_seconds": ratio}, {"side": "other", "turn_seconds": 1.0}]

@@ -188,6 +188,13 @@ def with_papers(study: Study, folder: Path) -> Study:
     return replace(study, papers=study.papers._replace(published=published, claims=claims))
 
 
+def recorded(study: Study, folder: Path) -> Experiment:
+    """Return the experiment of runs in a folder: its arms, without those that are newer."""
+    experiment = Experiment.read(folder, with_papers(study, folder))
+    arms = [arm.factors for arm in read(folder).arms] if (folder / FILE).is_file() else []
+    return replace(experiment, fixed_arms=arms)
+
+
 def applied(study: Study, kept: Rules, folder: Path) -> Experiment:
     """Return a report's experiment, judged by what it keeps; checks that are unknown are out."""
     known = {**CHECKS, **study.kind.checks}

@@ -72,7 +72,7 @@ def _hot(record: Record) -> Iterator[Bound]:
 METRICS = {
     **passes.METRICS,
     "rows_per_s": Metric("rows/s", [_rows_per_s]),
-    "seconds": Metric("s", [passes.evidence, in_turn.evidence]),
+    "turn_seconds": Metric("s", [in_turn.evidence]),
     "cpu_s": Metric("s", [passes.evidence, _hot, in_turn.evidence]),
     "pages_read": Metric("pages", [passes.evidence, _instances]),
     "instance_pages_read": Metric("pages", [_instances]),

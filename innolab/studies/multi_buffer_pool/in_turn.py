@@ -87,7 +87,7 @@ def _observations(scans: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         seconds = [scan["to_s"] - scan["from_s"] for scan in of_side]
         yield {
             "side": side,
-            "seconds": stats.geometric_mean(seconds).estimate,
+            "turn_seconds": stats.geometric_mean(seconds).estimate,
             "cpu_s": sum(scan["cpu_s"] for scan in of_side) / len(of_side),
         }
 
@@ -119,7 +119,7 @@ def unlike_itself(sample: Sample) -> Doubted | None:
     own, other = (
         {"device": device, "flush_method": "fsync", **_SAME, "side": side} for side in SIDES
     )
-    pairs = sample.runs.pairs("seconds", own, other)
+    pairs = sample.runs.pairs("turn_seconds", own, other)
     if len(pairs[0]) < 2:
         return None
     ratio = stats.paired_ratio(*pairs)

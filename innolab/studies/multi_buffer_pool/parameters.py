@@ -67,8 +67,9 @@ def keep(parameters: ScanParameters, arm: Arm) -> bool:
     case = arm.pool, arm.instances, arm.flush_method
     is_first = arm.device == parameters.devices[0]
     if arm.beside in IN_TURN:
+        turns = TURNS[:1] if parameters.scale == "smoke" else TURNS
         turn = arm.pool, arm.instances, arm.beside
-        return is_first and arm.flush_method == "fsync" and turn in TURNS
+        return is_first and arm.flush_method == "fsync" and turn in turns
     if arm.beside != "nothing":
         return is_first and case == HOT_CASE
     return case in CASES and (is_first or arm.flush_method == "fsync")
