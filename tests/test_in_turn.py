@@ -30,7 +30,12 @@ def _bounds(study: Study, run: Run) -> dict[tuple[str, str], float]:
 
 def test_what_a_side_took_follows_from_its_scans(study: Study) -> None:
     assert _bounds(study, _run(study, _SCANS)) == pytest.approx(
-        {("own", "turn_seconds"): 2, ("own", "cpu_s"): 2, ("other", "turn_seconds"): 1, ("other", "cpu_s"): 1}
+        {
+            ("own", "turn_seconds"): 2,
+            ("own", "cpu_s"): 2,
+            ("other", "turn_seconds"): 1,
+            ("other", "cpu_s"): 1,
+        }
     )
 
 
