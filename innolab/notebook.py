@@ -236,7 +236,10 @@ class Book:
             values = pd.concat([values, modelled.assign(kind="modelled")])
         picture = figure_text.lettered(getattr(drawn, "figure", drawn))
         take = self.replay.take if self.replay else None
-        return figures.publish(picture, name, values, text(caption), text(alt), self.folder, take)
+        return figures.publish(
+            picture, name, values, text(caption), text(alt), self.folder, take,
+            metric or "estimate",
+        )  # fmt: skip
 
     def answer(self) -> Answered:
         """Return the answer to the study's question, and the numbers behind it."""
@@ -355,6 +358,7 @@ def open_study(name: str, given: Mapping[str, Any] | None = None) -> Book:
         If a parameter is wrong, or nothing is recorded and this host cannot run the study.
     """
     study = studies.find(name)
+    notebook_parameters.opens(name)
     names = notebook_parameters.given(given or {}, study.parameters.model_fields)
     asked = Experiment.fresh(study, names)
     language.choose(asked.parameters.language)

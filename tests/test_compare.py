@@ -281,11 +281,28 @@ def test_a_device_that_changed_is_refused(two: tuple[Path, Path]) -> None:
     assert "2026-02-01-1 was measured by another definition" in _refused(*two)
 
 
-def test_other_claims_are_refused(two: tuple[Path, Path]) -> None:
+def test_a_report_of_other_claims_is_judged_by_todays(two: tuple[Path, Path]) -> None:
+    before = compare.compare(two)
     change(two[1], "manifest.json", lambda body: body.update(claims_sha256="0" * 64))
-    said = _refused(*two)
-    assert f"innolab render {two[1]}" in said
-    assert str(two[0]) not in said
+    found = compare.compare(two)
+    assert found.members[1].verdicts == before.members[1].verdicts
+    [said] = [one for one in found.differences if one.name == "claims when it was sealed"]
+    assert said.values[1] == "0" * 9
+    assert not said.judges
+    assert "claims when it was sealed" in found.header
+
+
+def test_a_report_of_another_effort_compares(two: tuple[Path, Path]) -> None:
+    study = studies.find(STUDY)
+
+    def shorter(body: Body) -> None:
+        body["parameters"]["effort"] = "smoke"
+        body["spec_sha256"] = Experiment.fresh(study, body["parameters"]).spec_sha256
+
+    change(two[1], "plan.json", shorter)
+    # The first is of an older definition too: digests of two efforts cannot say so.
+    change(two[0], "plan.json", lambda body: body.update(spec_sha256="0" * 64))
+    assert "(smoke) over" in compare.compare(two).header
 
 
 def test_another_study_is_refused(two: tuple[Path, Path]) -> None:
@@ -301,10 +318,11 @@ def test_one_report_alone_is_refused(two: tuple[Path, Path]) -> None:
 def test_runs_that_would_count_twice_are_refused(two: tuple[Path, Path], tmp_path: Path) -> None:
     runs = len(compare.compare(two).members[0].runs.runs)
     assert f"have {runs} runs in common" in _refused(two[0], two[0])
-    # Rendered again: another version, verdicts and time, but the same runs.
+    # Rendered again: another version, verdicts and time, but the same runs. Two can be compared.
     again = shutil.copytree(two[0], tmp_path / STUDY / "2026-03-01-1")
     change(again, "manifest.json", lambda body: body.update(rendered_from=two[0].name))
     assert "2026-02-01-1 and 2026-03-01-1 have" in _refused(two[0], two[1], again)
+    assert f"{runs} of them the same" in compare.compare([two[0], again]).header
 
 
 @pytest.mark.parametrize("file", ["runs.jsonl", "verdicts.json", "plan.json"])
@@ -400,7 +418,8 @@ def test_a_page_has_a_forest_for_each_claim_with_its_values(
 
 def test_a_page_loads_nothing_and_its_links_are_there(page: Path) -> None:
     text = re.sub(r"<svg.*?</svg>", "", page.read_text(), flags=re.DOTALL)
-    assert not re.search(r"<(script|link|img)\b|\bsrc=|url\(|@import", text)
+    assert not re.search(r"<(link|img)\b|\bsrc=|url\(|@import", text)
+    assert re.findall("<script[^>]*>", text) == ["<script>"], "the one that its policy names"
     for target in re.findall(r'href="#([^"]+)"', text):
         assert f'id="{target}"' in text
     for target in re.findall(r'href="([^#"][^"]*)"', text):
@@ -448,7 +467,8 @@ def test_the_text_has_a_line_for_each_claim(found: ReportComparison) -> None:
     assert "by 5 reports" in line
     assert "on a host like these" in line
     kernels = "6.1, then 6.2, then 6.3, then 6.4, then 6.5"
-    assert f"host kernel is {kernels}, on all arms." in said[0] + said[1]
+    assert said[0] == found.header
+    assert any(f"host kernel is {kernels}, on all arms." in line for line in said)
     assert said[-2:] == [found.summary, found.can_say]
 
 
@@ -462,3 +482,20 @@ def test_the_command_refuses_in_one_paragraph(innolab: Innolab, tmp_path: Path) 
     assert twice.returncode == 2
     assert "Traceback" not in twice.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_my_newest_report_is_compared_with_the_shipped_reference(
+    innolab: Innolab, tmp_path: Path
+) -> None:
+    mine = copied(tmp_path, "2026-12-01-1", 3)
+    done = innolab("compare", INNOLAB_REPORTS=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    header = done.stdout.splitlines()[0]
+    assert header.startswith(f"{STUDY}: {mine.name} (")
+    assert f"over {reference(STUDY).name} (the shipped reference, " in header
+
+
+def test_without_a_report_of_mine_compare_says_what_to_do(innolab: Innolab, tmp_path: Path) -> None:
+    done = innolab("compare", INNOLAB_REPORTS=str(tmp_path))
+    assert done.returncode == 2
+    assert "There is no report of yours" in done.stderr

@@ -27,6 +27,7 @@ class ListedReport(BaseModel):
 
     name: str
     finished: bool
+    is_reference: bool = False
 
 
 class ListedStudy(BaseModel):

@@ -44,6 +44,7 @@ def figure(
     """
     import json
 
+    from innolab.measure.progress import Shown
     from innolab.publish import kit, styles
     from innolab.report import folders
 
@@ -60,7 +61,10 @@ def figure(
     tones = [False] * light + [True] * dark
     wanted = styles.style(width, font, font_size, tones, format, style)
     folder = (to or Path(f"{name}-kit")).absolute()
-    made = kit.make(source, name, wanted, folder, overwrite=overwrite, spoken=language)
+    with Shown() as progress:
+        made = kit.make(
+            source, name, wanted, folder, overwrite=overwrite, spoken=language, progress=progress
+        )
     if as_json:
         print(json.dumps({"folder": str(folder), "files": [p.name for p in made]}, indent=1))
         return

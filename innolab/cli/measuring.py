@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -38,6 +39,9 @@ def run(
         bool,
         typer.Option("--keep-failed", help="Keep the data of failed trials that are on our disk."),
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Begin once this host is quiet enough to measure.")
+    ] = False,
 ) -> None:
     """Measure a study and make its report; resume an interrupted run of the same plan."""
     if scheduler is not None and hosts is not None:
@@ -54,7 +58,7 @@ def run(
     from innolab import studies
     from innolab.base import extras
     from innolab.base.clock import Clock
-    from innolab.measure import workflow
+    from innolab.measure import quiet, workflow
     from innolab.measure.prepare import prepare
     from innolab.measure.progress import Shown
     from innolab.report import summary
@@ -66,6 +70,8 @@ def run(
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     asked = Experiment.fresh(found, parameters_of(found, scale, parameter, effort))
+    if hosts is None and scheduler is None:
+        quiet.awaited(lambda says: print(says, file=sys.stderr, flush=True), wait=wait)
     with Shown() as progress, _fleet(asked, hosts, scheduler, progress) as fleet:
         ready = fleet.hosts.prepare(asked) if fleet else prepare(asked)
         with workflow.begun(ready, progress, version) as (experiment, folder):

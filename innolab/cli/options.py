@@ -63,9 +63,11 @@ ReportName = Annotated[
     ),
 ]
 ReportNames = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="REPORT REPORT...", help="Folders, or STUDY/VERSION.", autocompletion=report_names
+        metavar="[REPORT...]",
+        help="Folders, or STUDY/VERSION; else your newest.",
+        autocompletion=report_names,
     ),
 ]
 ClaimName = Annotated[

@@ -113,12 +113,13 @@ def sign(
 
 
 def compare(
-    reports: ReportNames,
+    reports: ReportNames = None,
     html: Annotated[bool, typer.Option("--html", help="Write a page and print its path.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare reports of a study: what differs, changed verdicts, values over the first one's.
 
+    One report is compared with the shipped reference of its study; without any it is your newest.
     From three reports on, as of several people or hosts, also what they say together, and of a
     host like theirs: random effects by the modified Knapp-Hartung interval. Reports that measured
     other things than the first are refused.
@@ -126,9 +127,10 @@ def compare(
     from innolab.cli import compared_document, documents
     from innolab.compare import compare as comparing
     from innolab.compare import compare_page
-    from innolab.report import folders
+    from innolab.report import folders, shipped
 
-    comparison = comparing.compare([folders.find(report) for report in reports])
+    named = [folders.find(report) for report in reports or []]
+    comparison = comparing.compare(shipped.with_reference(named))
     if html:
         print(compare_page.write(comparison))
     elif as_json:

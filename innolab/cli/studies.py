@@ -38,7 +38,10 @@ def list_(
         if study.answer:
             print(f"  {study.answer}")
         for report in study.reports:
-            print(f"  {report.name}" + ("" if report.finished else " (innolab run resumes it)"))
+            note = " (reference)" if report.is_reference else ""
+            print(
+                f"  {report.name}{note}" + ("" if report.finished else " (innolab run resumes it)")
+            )
     for table in found.tables:
         print(f"{table.name}: a published table, judged")
         print("\n".join(f"  {report}" for report in table.reports))
@@ -47,12 +50,16 @@ def list_(
 def _listed(name: str) -> Any:
     from innolab import studies
     from innolab.cli.documents import ListedReport, ListedStudy
-    from innolab.report import folders
+    from innolab.report import folders, shipped
     from innolab.report.index import newest_answer
 
     finished, unfinished = folders.finished(name), folders.unfinished(name)
     reports = [
-        ListedReport(name=f"{name}/{folder.name}", finished=folder in finished)
+        ListedReport(
+            name=f"{name}/{folder.name}",
+            finished=folder in finished,
+            is_reference=shipped.is_reference(folder),
+        )
         for folder in [*finished, *unfinished]
     ]
     study = studies.find(name)

@@ -17,11 +17,13 @@ from innolab.compare import members, report_differences
 from innolab.compare.members import Member
 from innolab.compare.report_differences import ArmKey, Difference
 from innolab.record.runs import RunSet
-from innolab.report import render
+from innolab.report import shipped
 from innolab.studies.study import Study
 
 # From how many reports on they are taken together.
 LEAST_TOGETHER = meta_analysis.LEAST_PREDICTED
+# Of a kind of difference so many are named in a header, and more are counted.
+_MOST_NAMED = 3
 
 
 class Ratio(NamedTuple):
@@ -59,6 +61,20 @@ class ReportComparison:
     differences: Sequence[Difference]
     ratios: Sequence[Ratio]
     claims: Sequence[PooledClaim]
+
+    @property
+    def header(self) -> str:
+        """Return in a sentence what is compared, and in what else the reports differ."""
+        first, *others = (_named(member) for member in self.members)
+        kinds = Counter(one.kind for one in self.differences)
+        counted = ", ".join(
+            f"{one.name} ({', then '.join(one.values)})" if kinds[one.kind] <= _MOST_NAMED
+            else f"{kinds[one.kind]} of kind {one.kind}"
+            for one in {(d.kind, d.name if kinds[d.kind] <= _MOST_NAMED else ""): d
+                        for d in self.differences}.values()
+        )  # fmt: skip
+        differing = f"They differ in: {counted}" if counted else "Nothing else differs"
+        return f"{self.study.name}: {', '.join(others)} over {first}. {differing}."
 
     @property
     def is_together(self) -> bool:
@@ -172,16 +188,24 @@ def lines(comparison: ReportComparison) -> list[str]:
     """Return a comparison as text, line by line."""
     shown = comparison.claims if comparison.is_together else comparison.changed
     return [
-        *(f"Not the same besides what was measured: {one.kind} {one.name} is "
-          f"{', then '.join(one.values)}, on {one.where}." for one in comparison.differences),
+        comparison.header,
         *(f"{row.arm:60} {row.metric:10} "
           + (f"{row.report} " if comparison.is_together else "") + estimate_text(row.ratio)
           for row in comparison.ratios),
         *map(_line, shown),
         *([] if comparison.changed else ["No verdict changed."]),
+        *(f"Not the same besides what was measured: {one.kind} {one.name} is "
+          f"{', then '.join(one.values)}, on {one.where}." for one in comparison.differences),
         comparison.summary,
         comparison.can_say,
     ]  # fmt: skip
+
+
+def _named(member: Member) -> str:
+    """Return a report by its name, with its effort and whether it is a reference."""
+    effort = member.plan.parameters.get("effort") or f"scale {member.plan.parameters['scale']}"
+    kind = "the shipped reference, " if shipped.is_reference(member.folder) else ""
+    return f"{member.name} ({kind}{effort})"
 
 
 def _line(row: PooledClaim) -> str:
@@ -238,10 +262,7 @@ def _by_arm(runs: RunSet, metric: str, within: set[str]) -> dict[Any, list[float
 
 def _claims(study: Study, read: Sequence[Member]) -> list[PooledClaim]:
     published, unit_of = study.published(), study.kind.units
-    verdicts = [
-        {(v["claim"], v["server"]): v for v in render.read_verdicts(member.folder)}
-        for member in read
-    ]
+    verdicts = [{(v["claim"], v["server"]): v for v in member.verdicts} for member in read]
     rows = []
     for server in dict.fromkeys(server for own in verdicts for _, server in own):
         valid = [_of_server(member, server) for member in read]

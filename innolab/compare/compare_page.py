@@ -47,6 +47,7 @@ def write(comparison: ReportComparison) -> Path:
         "compare.html.j2",
         title=comparison.study.title,
         members=[_member(member, folder) for member in comparison.members],
+        header=comparison.header,
         summary=comparison.summary,
         can_say=comparison.can_say,
         is_together=comparison.is_together,

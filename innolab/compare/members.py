@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 from innolab import studies
 from innolab.analysis import claim_files
+from innolab.analysis.verdicts import Verdict
 from innolab.base.errors import InputError
 from innolab.record.plan import Plan
 from innolab.record.runs import RunSet
-from innolab.report import folders, manifest
+from innolab.report import folders, manifest, render
+from innolab.studies import judging
 from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
 
@@ -24,6 +26,7 @@ class Member(NamedTuple):
     name : its version; with a number if another one has the same
     body : its manifest
     runs : all that it holds, those that are not valid included
+    verdicts : by today's claims, as verdicts.json has them
     """
 
     name: str
@@ -31,6 +34,7 @@ class Member(NamedTuple):
     body: dict[str, Any]
     plan: Plan
     runs: RunSet
+    verdicts: list[dict[str, Any]]
 
 
 def read(reports: Sequence[Path]) -> tuple[Study, list[Member]]:
@@ -39,8 +43,8 @@ def read(reports: Sequence[Path]) -> tuple[Study, list[Member]]:
     Raises
     ------
     InputError
-        If there are fewer than two; if one is damaged, or has runs of another; if they are of
-        different studies, measured different things, or were judged by other claims than today's.
+        If there are fewer than two; if one is damaged; if they are of different studies or
+        measured different things; or if two of more than two have runs in common.
     """
     if len(reports) < 2:
         raise InputError(
@@ -57,14 +61,19 @@ def read(reports: Sequence[Path]) -> tuple[Study, list[Member]]:
                 "one study can be compared."
             )
     study = studies.find(plans[0].study)
-    members = [
-        Member(name, folder, body, plan, study.read(folder))
-        for name, folder, body, plan in zip(names, reports, bodies, plans, strict=True)
-    ]
+    members = [_member(study, *each) for each in zip(names, reports, bodies, plans, strict=True)]
     _require_one_spec(study, members)
-    _require_todays_claims(study, members)
     _require_own_runs(members)
     return study, members
+
+
+def _member(study: Study, name: str, folder: Path, body: dict[str, Any], plan: Plan) -> Member:
+    """Return a report; one that was judged by other claims than today's is judged again."""
+    runs = study.read(folder)
+    if body.get("claims_sha256") == claim_files.sha256(study.papers.claims):
+        return Member(name, folder, body, plan, runs, render.read_verdicts(folder))
+    again: list[Verdict] = judging.verdicts(Experiment.from_plan(plan, study), runs)
+    return Member(name, folder, body, plan, runs, [verdict.model_dump() for verdict in again])
 
 
 def _names(reports: Sequence[Path]) -> list[str]:
@@ -116,7 +125,9 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
             )
     digests = [member.plan.spec_sha256 for member in members]
     todays = [experiment.spec_sha256 for experiment in experiments]
-    if digests != todays and len(set(digests)) > 1:
+    efforts = {experiment.parameters.effort_name for experiment in experiments}
+    # An effort is part of the digest, so those of two efforts say nothing of each other.
+    if len(efforts) == 1 and digests != todays and len(set(digests)) > 1:
         other = next(m for m, now in zip(members, todays, strict=True) if m.plan.spec_sha256 != now)
         raise InputError(
             f"{other.name} was measured by another definition of {study.name} than today's "
@@ -126,21 +137,13 @@ def _require_one_spec(study: Study, members: Sequence[Member]) -> None:
         )
 
 
-def _require_todays_claims(study: Study, members: Sequence[Member]) -> None:
-    """Refuse verdicts on other claims than those that all estimates are judged by."""
-    todays = claim_files.sha256(study.papers.claims)
-    older = [member for member in members if member.body.get("claims_sha256") != todays]
-    if older:
-        named = ", ".join(member.name for member in older)
-        commands = " and ".join(f"innolab render {member.folder}" for member in older)
-        raise InputError(
-            f"{named}: judged by other claims than this innolab has, so bounds and verdicts would "
-            f"not go together. Render it again from its runs ({commands}) and compare the result."
-        )
-
-
 def _require_own_runs(members: Sequence[Member]) -> None:
-    """Refuse runs that are in two reports: they would count twice."""
+    """Refuse runs that are in two of several reports: they would count twice.
+
+    Two reports of the same runs can be compared: they may be judged by other claims or code.
+    """
+    if len(members) == 2 and members[0].folder != members[1].folder:
+        return
     seen: dict[tuple[str, str, str], Member] = {}
     for member in members:
         own = [(run.key, run.started_at, run.ended_at) for run in member.runs.runs]

@@ -96,6 +96,7 @@ def _of_two(study: Study, first: Member, other: Member) -> Iterator[Difference]:
     yield from _hosts(old, new)
     yield from _parameters(old, new, study.parameters.with_role("asks"))
     yield from _code(old, new)
+    yield from _records(first, other)
 
 
 # By arm and name, the values that its runs had.
@@ -219,6 +220,20 @@ def _code(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference
         yield Difference("code", "measured", measured)
     if rendered[0] != rendered[1] and rendered != measured:
         yield Difference("code", "rendered", rendered)
+
+
+def _records(first: Member, other: Member) -> Iterator[Difference]:
+    """Yield whether claims were others when the reports were sealed, and whether runs are shared.
+
+    No verdict follows from the former: all are by today's claims.
+    """
+    claims = [(one.body.get("claims_sha256") or _MISSING)[:_DIGITS] for one in (first, other)]
+    if claims[0] != claims[1]:
+        yield Difference("code", "claims when it was sealed", (claims[0], claims[1]), judges=False)
+    own, others = ({(run.key, run.started_at) for run in one.runs.runs} for one in (first, other))
+    if shared := len(own & others):
+        values = f"{len(own)}", f"{len(others)}, {shared} of them the same"
+        yield Difference("code", "runs", values, judges=False)
 
 
 def _commits(innolabs: Sequence[Mapping[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from innolab.base.provenance import own_facts
 from innolab.base.units import bytes_text
 from innolab.hosts import machine, network, observe
 from innolab.hosts.local import HERE
+from innolab.measure import quiet
 from innolab.mysql import builds
 from innolab.mysql.server import base_settings_file
 from innolab.storage import emulated, model_disk
@@ -109,6 +110,11 @@ def _disturbers() -> Iterator[HostFinding]:
     facts = observe.facts(HERE, machine.there(HERE.folder))
     if facts["virtual"]:
         yield HostFinding("note", "virtual machine", "neighbours may take CPU time; runs record it")
+    if found := quiet.noise():
+        says = "runs that are so disturbed are not valid" if found.is_too_much else "runs say so"
+        yield HostFinding("note", "other work now", f"{found.says}; {says}")
+    else:
+        yield HostFinding("ok", "other work now", "none that would disturb a measurement")
     if facts["swap_bytes"]:
         yield HostFinding("note", "swap", "on; a run that swaps is invalid")
     if facts["cpu_governor"] not in (None, "performance"):

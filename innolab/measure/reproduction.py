@@ -27,7 +27,7 @@ from innolab.record import runlog, series_store
 from innolab.record.plan import PLAN_FILE, Blocks, Plan, Progress
 from innolab.record.run import Run
 from innolab.record.runs import RunSet
-from innolab.report import folders, manifest
+from innolab.report import folders, manifest, shipped
 from innolab.studies import judging
 from innolab.studies.experiment import Experiment
 from innolab.studies.study import Study
@@ -170,7 +170,9 @@ def verdicts(experiment: Experiment, claim: Claim, runs: RunSet) -> dict[str, Ve
 
 
 def reference_of(study: Study, report: str | None) -> tuple[Earlier, str]:
-    """Return the report that a claim is reproduced from, the newest if none is named; its seal.
+    """Return the report that a claim is reproduced from, and its seal.
+
+    If none is named, the newest that the repository ships, else the newest.
 
     Raises
     ------
@@ -183,7 +185,9 @@ def reference_of(study: Study, report: str | None) -> tuple[Earlier, str]:
             f"There is no finished report of {study.name} below {folders.reports_folder()}. Make "
             f"one: innolab run {study.name}; or name one with --report."
         )
-    folder = folders.find(report) if report else finished[-1]
+    # The shipped report if it is there: what everybody else sets theirs next to.
+    references = [one for one in finished if shipped.is_reference(one)]
+    folder = folders.find(report) if report else [*finished, *references][-1]
     body, measured = manifest.read(folder), Plan.read(folder).study
     if measured != study.name:
         raise InputError(f"{folder.name} is a report of {measured}, not of {study.name}.")

@@ -5,8 +5,10 @@ nothing of the report is executed.
 """
 
 import contextlib
+import multiprocessing
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from innolab.base.errors import InnolabError, InputError
 from innolab.base.quoting import shown
 from innolab.publish import dark, refit
 from innolab.publish.styles import Style, Width
+from innolab.record.plan import Progress, Silent
 from innolab.report import (
     citation,
     embedding,
@@ -67,6 +70,7 @@ def make(
     *,
     overwrite: bool = False,
     spoken: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Write the kit of a report's figure into a folder, and return its files.
 
@@ -74,6 +78,7 @@ def make(
     ----------
     overwrite : whether files in a folder that is there already may be replaced; others stay
     spoken : the language of the figure's words; else that of the report
+    progress : is told what is drawn
 
     Raises
     ------
@@ -93,7 +98,7 @@ def make(
         made = Path(place) / "kit"
         made.mkdir()
         with language.speaking(experiment.parameters.language):
-            _write(report, name, style, body, experiment, made)
+            _write(report, name, style, body, experiment, made, progress or Silent())
         return _move(made, folder)
 
 
@@ -104,7 +109,9 @@ def _write(
     body: dict[str, Any],
     experiment: Experiment,
     made: Path,
+    progress: Progress,
 ) -> None:
+    progress.say(f"computing {name} from the recorded runs")
     copy = made.parent / str(body["version"])
     copy.mkdir()
     folders.copy_recorded(report, copy)
@@ -116,7 +123,7 @@ def _write(
         with execute.drawn(study, copy, name) as drawn:
             values = figures.as_csv(drawn.values)
             _check_values(report, name, values)
-            drawings = pictures(drawn, style, cited, made)
+            drawings = pictures(drawn, style, cited, made, progress)
     except InputError:
         raise
     except InnolabError as error:
@@ -131,7 +138,13 @@ def _write(
     _write_words(drawn, fields, drawings, cited, made)
 
 
-def pictures(drawn: figures.Drawn, style: Style, cited: Citation, folder: Path) -> list[Made]:
+def pictures(
+    drawn: figures.Drawn,
+    style: Style,
+    cited: Citation,
+    folder: Path,
+    progress: Progress | None = None,
+) -> list[Made]:
     """Draw a figure in each width, tone and format into a folder.
 
     Raises
@@ -148,17 +161,54 @@ def pictures(drawn: figures.Drawn, style: Style, cited: Citation, folder: Path) 
         # Powers of ten are set as formulas.
         matplotlib.rcParams["mathtext.fontset"] = "custom"
         matplotlib.rcParams["mathtext.rm"] = matplotlib.rcParams["mathtext.it"] = style.font
-    fitted = refit.Refit(drawn.picture, families)
+    job = _Job(drawn, refit.Refit(drawn.picture, families), style, cited, folder)
+    made: list[Made] = []
+    with _forks(job) as forks:
+        for place, of_width in enumerate(forks.map(_in_width, style.widths), 1):
+            made += of_width
+            if progress:
+                progress.say(f"drew {place} of {len(style.widths)} widths")
+    return made
+
+
+class _Job(NamedTuple):
+    """What is drawn in each width."""
+
+    drawn: figures.Drawn
+    fitted: refit.Refit
+    style: Style
+    cited: Citation
+    folder: Path
+
+
+# What the forks of this process draw: a fork has the picture as it is, and none is pickled.
+_jobs: list[_Job] = []
+
+
+@contextlib.contextmanager
+def _forks(job: _Job) -> Iterator[ProcessPoolExecutor]:
+    """Give processes, one for each width, that have a copy of a job."""
+    _jobs[:] = [job]
+    context = multiprocessing.get_context("fork")
+    try:
+        with ProcessPoolExecutor(len(job.style.widths), mp_context=context) as forks:
+            yield forks
+    finally:
+        _jobs.clear()
+
+
+def _in_width(width: Width) -> list[Made]:
+    """Draw the job in a width, in each tone and format."""
+    [(drawn, fitted, style, cited, folder)] = _jobs
+    fitted.fit(width.inches, width.text_pt)
+    height = drawn.picture.get_figheight()
     made = []
-    for width in style.widths:
-        fitted.fit(width.inches, width.text_pt)
-        height = drawn.picture.get_figheight()
-        for is_dark in style.tones:
-            with dark.darkened(drawn.picture) if is_dark else contextlib.nullcontext():
-                for kind in style.formats:
-                    stem = f"{drawn.name}-{width.name}{'-dark' if is_dark else ''}"
-                    _draw(drawn, folder / f"{stem}.{kind}", width.dpi, cited)
-                    made.append(Made(f"{stem}.{kind}", width, height, kind, is_dark))
+    for is_dark in style.tones:
+        with dark.darkened(drawn.picture) if is_dark else contextlib.nullcontext():
+            for kind in style.formats:
+                stem = f"{drawn.name}-{width.name}{'-dark' if is_dark else ''}"
+                _draw(drawn, folder / f"{stem}.{kind}", width.dpi, cited)
+                made.append(Made(f"{stem}.{kind}", width, height, kind, is_dark))
     return made
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from innolab.base.errors import InputError
 from innolab.report import figures
+from innolab.report.figure_points import shows_nothing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,9 +76,12 @@ class Refit:
         height = 0.0
         for _ in range(_ROUNDS):
             self._lay_out(inches, text_pt)
+            before_words = self._read()
             self._break_words()
             self._turn_labels(text_pt)
-            self._lay_out(inches, text_pt)
+            # Most of the time goes by laying out; from the second round on little changes.
+            if self._read() != before_words:
+                self._lay_out(inches, text_pt)
             height, before = self._height(text_pt), height
             self.picture.set_size_inches(inches, height)
             if abs(height - before) < 0.01:
@@ -103,7 +107,7 @@ class Refit:
             handles = drawn if named == labels else handles
         legend.remove()
         entries = [
-            _Entry(handle, label, _shows_nothing(handle))
+            _Entry(handle, label, shows_nothing(handle))
             for handle, label in zip(handles, labels, strict=True)
         ]
         return entries, legend.get_title().get_text()
@@ -218,6 +222,12 @@ class Refit:
             f"{text_pt:g} pt. Take a larger width or smaller text. Nothing was written."
         )
 
+    def _read(self) -> list[tuple[str, float]]:
+        """Return all words whose lines or direction a round may change."""
+        texts = [text for _, text, _ in self._words]
+        texts += [label for axes in self.picture.axes for label in axes.get_xticklabels()]
+        return [(text.get_text(), text.get_rotation()) for text in texts]
+
     def _break_words(self) -> None:
         """Break titles and labels that are longer than their panels."""
         for axes, text, words in self._words:
@@ -267,18 +277,6 @@ class Refit:
         if not isinstance(canvas, FigureCanvasAgg):
             canvas = FigureCanvasAgg(self.picture)
         return canvas.get_renderer()
-
-
-def _shows_nothing(handle: Any) -> bool:
-    """Return whether a handle of a legend is empty, as seaborn has it for headings."""
-    from matplotlib.lines import Line2D
-
-    nothing = (None, "None", "none", " ", "")
-    return (
-        isinstance(handle, Line2D)
-        and (handle.get_linestyle() in nothing or handle.get_linewidth() == 0)
-        and handle.get_marker() in nothing
-    )
 
 
 def _labels(axis: Any) -> list["Text"]:

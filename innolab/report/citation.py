@@ -21,7 +21,7 @@ class Citation:
     date : when the report was sealed
     innolab : the version that rendered it
     commit : that of innolab's files then, and whether they had other changes
-    address : a DOI or an address, where CITATION.cff has one
+    address : a DOI, and where the report is read, as far as CITATION.cff has a `url` of all reports
     """
 
     authors: tuple[Mapping[str, str], ...]
@@ -93,6 +93,15 @@ def _sentence(authors: Sequence[Mapping[str, str]], title: str, report: str) -> 
     return f"{names} ({year}). {title}. innolab report {report}."
 
 
+def file_address(study: str, version: str, file: str) -> str:
+    """Return the address of a report's file where CITATION.cff says at which `url` reports are.
+
+    Else the address as seen from the report's folder.
+    """
+    url = project.entries().get("url")
+    return f"{str(url).rstrip('/')}/{study}/{version}/{file}" if url else file
+
+
 def credit(cited: str) -> str:
     """Return what stands below a figure that is published elsewhere."""
     licence = project.own().licence
@@ -111,7 +120,8 @@ def of_report(body: Mapping[str, Any], title: str) -> Citation:
     by = body["rendered_by"]
     # Reports of innolab 0.1.0 do not say when they were sealed; a version begins with its day.
     day = (body.get("sealed_at") or body["version"])[:10]
-    address = {"doi": own.get("doi"), "url": own.get("url") or own.get("repository-code")}
+    url = file_address(body["study"], body["version"], "") or own.get("repository-code")
+    address = {"doi": own.get("doi"), "url": url}
     commit = f"{by['commit']}{' with changes' if by['dirty'] else ''}" if by["commit"] else None
     return Citation(
         tuple(own["authors"]),

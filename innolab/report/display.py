@@ -189,20 +189,27 @@ class Verdicts:
         )
 
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> Markup:
-        names = [text("claim"), text("published"), *self.servers]
-        names += [text("what would decide it")] if why else []
+        names = self._headings(why=why)
         head = Markup("").join(Markup("<th>{}</th>").format(name) for name in names)
         body = Markup("").join(self._row(of, why=why) for of in rows)
         return Markup(
             '<table class="table verdicts"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
         ).format(head, body)
 
+    def _headings(self, *, why: bool) -> list[str]:
+        last = [text("what would decide it")] if why else []
+        return [text("claim"), text("published"), *self.servers, *last]
+
     def _row(self, of: Sequence[Verdict], *, why: bool) -> Markup:
         first = of[0]
         says = Markup("{} {}").format(_claimed(first), _reproduce(of))
         published = "" if first.published is None else f"{first.published:.3g}"
         cells = [says, published, *map(_cell, of), *([_decider(of)] if why else [])]
-        row = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
+        # On a phone they are one below the other, each with its heading.
+        row = Markup("").join(
+            Markup('<td data-heading="{}">{}</td>').format(heading, cell)
+            for heading, cell in zip(self._headings(why=why), cells, strict=True)
+        )
         return Markup("<tr>{}</tr>").format(row)
 
     def __repr__(self) -> str:

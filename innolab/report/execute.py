@@ -121,10 +121,30 @@ def _engine(replay: Replay) -> type:
             code = (cell for cell in nb_man.nb.cells if cell.cell_type == "code")
             for number, cell in enumerate(code, 1):
                 is_run = not _PARAMETERS & set(cell.metadata.get("tags", []))
-                cell.outputs = _run(cell.source, names, number) if is_run else []
+                source = cell.source if replay.take is None else _of_figures(cell.source)
+                cell.outputs = _run(source, names, number) if is_run else []
                 cell.execution_count = number
 
     return InThisProcess
+
+
+def _of_figures(source: str) -> str:
+    r"""Return a cell without its last line if that only shows something and draws no figure.
+
+    Verdicts take longer than all figures together.
+
+    >>> print(_of_figures("study = open_study()\nstudy.warnings()"))
+    study = open_study()
+    >>> _of_figures("study.publish(grid, 'a')")
+    "study.publish(grid, 'a')"
+    """
+    cell = ast.parse(source)
+    last = cell.body[-1] if cell.body else None
+    if not isinstance(last, ast.Expr) or any(
+        isinstance(part, ast.Attribute) and part.attr == "publish" for part in ast.walk(last)
+    ):
+        return source
+    return ast.unparse(ast.Module(cell.body[:-1], []))
 
 
 def _run(source: str, names: dict[str, Any], number: int) -> list[Any]:

@@ -14,6 +14,7 @@ from innolab.record.runlog import FILE
 from innolab.record.runs import RunSet
 from innolab.report import folders, points
 from innolab.report.points import BLOCK, View
+from innolab.studies import notebook_parameters
 from innolab.studies.experiment import Experiment
 
 _NONE = "none"
@@ -27,7 +28,7 @@ def explore(study: str | None = None, report: str | None = None) -> widgets.VBox
     Parameters
     ----------
     study, report : what it begins with, as `more-memory` and `2026-11-23-2`; the newest report of
-        the first study that has one where they are left out
+        the notebook's own study, else of the first that has one, where they are left out
 
     Raises
     ------
@@ -42,7 +43,8 @@ def explore(study: str | None = None, report: str | None = None) -> widgets.VBox
         )
     if study is not None and study not in known:
         raise InputError(f"No report of '{study}' is recorded. There are: {', '.join(known)}.")
-    chosen = study or next(iter(known))
+    own = notebook_parameters.opened()
+    chosen = study or (own if own in known else next(iter(known)))
     if report is not None and report not in known[chosen]:
         raise InputError(
             f"There is no report '{report}' of {chosen}. There are: {', '.join(known[chosen])}."

@@ -14,6 +14,7 @@ from innolab.base import language, quoting, spreadsheet
 from innolab.base.errors import InputError
 from innolab.record.plan import PLAN_FILE, Plan
 from innolab.report import citation, embedding, folders, svg
+from innolab.report.figure_points import Marked
 from innolab.report.prose import Prose, in_markdown, prose
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def publish(
     alt: str,
     folder: Path,
     take: Callable[[Drawn], None] | None = None,
+    metric: str = "estimate",
 ) -> Figure:
     """Write NAME.svg, .png, .csv and .md into the folder's `figures/` and return the figure.
 
@@ -86,6 +88,7 @@ def publish(
     Parameters
     ----------
     take : takes the figure instead, and nothing is written
+    metric : the column of values that is measured, as `figure_points.Marked`
 
     Raises
     ------
@@ -112,7 +115,8 @@ def publish(
     if layout := picture.get_layout_engine():
         layout.execute(picture)
         picture.set_layout_engine("none")
-    drawn = as_svg(picture, name)
+    _keep_whole(picture)
+    drawn = as_svg(picture, name, points=Marked(picture, values, metric))
     picture.set_dpi(_PNG_DPI)
     write_png(picture, place / f"{name}.png")
     (place / f"{name}.svg").write_text(drawn)
@@ -121,13 +125,31 @@ def publish(
     return Figure(name, drawn, caption, alt)
 
 
-def as_svg(picture: "Picture", name: str, about: Mapping[str, str] | None = None) -> str:
+def _keep_whole(picture: "Picture") -> None:
+    """Let marks at the edge of a panel be drawn whole: nothing that is inside it is cut there."""
+    import numpy
+
+    for axes in picture.axes:
+        (left, right), (low, high) = map(sorted, (axes.get_xlim(), axes.get_ylim()))
+        for line in axes.lines:
+            x, y = numpy.asarray(line.get_xydata()).T
+            if ((x >= left) & (x <= right) & (y >= low) & (y <= high)).all():
+                line.set_clip_on(False)
+
+
+def as_svg(
+    picture: "Picture",
+    name: str,
+    about: Mapping[str, str] | None = None,
+    points: Marked | None = None,
+) -> str:
     """Return a picture, laid out already, as SVG: the same bytes each time, its letters as paths.
 
     Parameters
     ----------
     name : begins the ids in it, which several pictures on one page must not share
     about : what the file says of itself, in the words of Dublin Core
+    points : what its points say, if they say anything
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -140,7 +162,8 @@ def as_svg(picture: "Picture", name: str, about: Mapping[str, str] | None = None
         # By the canvas itself: savefig draws twice, in case the layout moves.
         metadata = {"Date": None, "Creator": None, **(about or {})}
         FigureCanvasSVG(picture).print_svg(text, metadata=metadata)
-    return svg.settled(text.getvalue(), name)
+    drawn = text.getvalue()
+    return svg.settled(points.titled(drawn) if points else drawn, name)
 
 
 def write_png(picture: "Picture", path: Path, about: Mapping[str, str] | None = None) -> None:
@@ -255,7 +278,7 @@ def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:
 
     names = list(dict.fromkeys(rows["claim"]))
     levels = list(dict.fromkeys(rows[hue]))
-    picture = Picture(figsize=(8.6, 1.2 + 0.22 * max(len(names), 4)), layout="constrained")
+    picture = Picture(figsize=(5.0, 1.2 + 0.25 * max(len(names), 4)), layout="constrained")
     axis = picture.subplots()
     palette = seaborn.color_palette("colorblind", len(levels))
     for place, (level, colour) in enumerate(zip(levels, palette, strict=True)):
@@ -269,11 +292,11 @@ def forest(rows: "pd.DataFrame", hue: str = "server") -> Any:
     axis.scatter(known["published"], at, marker="s", s=30, facecolors="none", edgecolors="0.4",
                  label="published", zorder=3)  # fmt: skip
     axis.axvline(1, color="0.4", linewidth=0.8)
-    axis.set_yticks(range(len(names)), names, fontsize=7)
+    axis.set_yticks(range(len(names)), names, fontsize=9)
     axis.invert_yaxis()
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.xaxis.set_minor_formatter(lambda value, _: "")
     axis.set_xlabel("ratio (log scale), 95 % intervals")
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=9)
     return picture

@@ -38,6 +38,12 @@ class FirstScreen:
     figure: str
     has_warnings: bool
 
+    @property
+    def picture(self) -> str | None:
+        """Return the name of the figure."""
+        found = _FIGURE.search(self.figure)
+        return found["name"] if found else None
+
 
 def lifted(
     notebook: Any, title: str, question: str, verdicts: Sequence[Mapping[str, Any]]

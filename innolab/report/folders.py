@@ -52,13 +52,13 @@ def version_of(folder: Path) -> str:
 def finished(study: str, sealed_by: str = MANIFEST_FILE) -> list[Path]:
     """Return the folders of a study's sealed reports, oldest first."""
     found = (path.parent for path in (reports_folder() / study).glob("*/" + sealed_by))
-    return sorted((p for p in found if _VERSION.fullmatch(p.name)), key=lambda p: _order(p.name))
+    return sorted((p for p in found if _VERSION.fullmatch(p.name)), key=lambda p: order(p.name))
 
 
 def unfinished(study: str) -> list[Path]:
     """Return the folders of a study's reports that were begun and not sealed, oldest first."""
     found = (reports_folder() / study).glob(f"*{UNFINISHED}/{PLAN_FILE}")
-    return sorted((p.parent for p in found), key=lambda p: _order(version_of(p.parent)))
+    return sorted((p.parent for p in found), key=lambda p: order(version_of(p.parent)))
 
 
 def comparison(study: str, name: str) -> Path:
@@ -180,7 +180,7 @@ def tables() -> dict[str, list[Path]]:
     for path in sorted(reports_folder().glob(f"*/*/{TABLE_FILE}")):
         if (path.parent / MANIFEST_FILE).is_file() and _VERSION.fullmatch(path.parent.name):
             found.setdefault(path.parent.parent.name, []).append(path.parent)
-    return {name: sorted(of, key=lambda folder: _order(folder.name)) for name, of in found.items()}
+    return {name: sorted(of, key=lambda folder: order(folder.name)) for name, of in found.items()}
 
 
 @contextlib.contextmanager
@@ -254,6 +254,7 @@ def _next(study: str) -> str:
     return f"{today}-{max(taken, default=0) + 1}"
 
 
-def _order(version: str) -> tuple[str, int]:
+def order(version: str) -> tuple[str, int]:
+    """Return what sorts versions by day and number."""
     match = _VERSION.fullmatch(version)
     return (match[1], int(match[2])) if match else (version, 0)

@@ -11,7 +11,7 @@ from typing import Any
 from innolab import studies
 from innolab.base import parsing
 from innolab.base.errors import InnolabError
-from innolab.report import answer, first_screen, folders, manifest, pages, render
+from innolab.report import answer, first_screen, folders, manifest, pages, render, shipped
 from innolab.studies.study import Study
 
 # Reports that were kept here once: study, version, the last commit that holds it, and why it went.
@@ -99,6 +99,7 @@ def _report(study: Study, folder: Path) -> dict[str, Any]:
     return {
         "link": _address(folder / render.PAGE_FILE),
         "version": folder.name,
+        "is_reference": shipped.is_reference(folder),
         "scale": body["scale"],
         "effort": body["parameters"].get("effort") or "",
         "runs": f"{runs['valid']} valid of {runs['complete'] + runs['failed']}",

@@ -25,9 +25,10 @@ def write(path: Path, template: str, **values: Any) -> Path:
     environment = jinja2.Environment(loader=loader, autoescape=True)
     sheet = markup.Sheet()
     environment.filters["fit"] = lambda figure: _fit(figure, sheet)
+    environment.filters["with_contents"] = markup.with_contents
     page = environment.get_template(template).render(
         style=Markup((TEMPLATES / "style.css").read_text()), sheet=sheet, policy=markup.policy,
-        **values,
+        script=Markup((TEMPLATES / "figures.js").read_text()), **values,
     )  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,12 +12,14 @@ from innolab.analysis.verdicts import Verdict
 from innolab.base import files, language, parsing
 from innolab.base.errors import InnolabError, InputError
 from innolab.record.plan import Plan
-from innolab.report import first_screen, folders, markup
+from innolab.report import citation, first_screen, folders, markup
 from innolab.report.execute import execute
 from innolab.studies import rules
 from innolab.studies.study import Study
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Figures first: what scrolls depends on how they are laid.
+SCRIPTS = ("figures.js", "page.js")
 NOTEBOOK_FILE, PAGE_FILE, VERDICTS_FILE = "notebook.ipynb", "index.html", "verdicts.json"
 
 
@@ -119,12 +121,15 @@ def page(
             "injected-parameters" in cell.metadata.get("tags", []) for cell in notebook.cells
         ),
         "policy": markup.policy,
-        "script": Markup((TEMPLATES / "page.js").read_text()),
+        "script": Markup("".join((TEMPLATES / name).read_text() for name in SCRIPTS)),
         "style": Markup((TEMPLATES / "style.css").read_text()),
         "sheet": sheet,
+        "image": citation.file_address(plan.study, version, f"figures/{first.picture}.png")
+        if first.picture
+        else None,
     }
     body, _ = exporter.from_notebook_node(rest, resources={"innolab": facts})
-    return str(body)
+    return str(markup.with_contents(body))
 
 
 def _fit(notebook: Any, sheet: markup.Sheet) -> None:

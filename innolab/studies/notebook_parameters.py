@@ -10,6 +10,8 @@ import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+# The study that a notebook of this process opened last.
+_opened: list[str] = []
 # What papermill begins its cell with.
 _INJECTED = "# Parameters"
 
@@ -28,6 +30,16 @@ def given(names: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     sources = history if isinstance(history, list) else []
     wanted = [*known, *strangers([str(source) for source in sources], known)]
     return {name: names[name] for name in wanted if name in names}
+
+
+def opens(study: str) -> None:
+    """Note which study a notebook opened: what asks for none afterwards is about it."""
+    _opened[:] = [study]
+
+
+def opened() -> str | None:
+    """Return the study that a notebook of this process opened last."""
+    return _opened[0] if _opened else None
 
 
 def strangers(history: Sequence[str], known: Collection[str]) -> list[str]:
