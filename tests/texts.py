@@ -21,6 +21,7 @@ from babel.messages.extract import extract
 from babel.messages.pofile import write_po
 
 from innolab import __version__, studies
+from innolab.analysis.likelihood import Leaning
 from innolab.analysis.outcomes import Outcome
 from innolab.base import language
 
@@ -152,7 +153,7 @@ def _published() -> Iterator[Text]:
 
 
 def _names() -> Iterator[Text]:
-    for outcome in get_args(Outcome):
+    for outcome in (*get_args(Outcome), *get_args(Leaning)):
         yield Text(outcome, "verdicts")
     for name in studies.names():
         study = studies.find(name)

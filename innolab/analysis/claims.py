@@ -21,6 +21,8 @@ Digits = Annotated[
 ]
 # A number in a text was read off a graph, by eye.
 _READ_OFF = Decimal("1.05")
+# How near to its bound a claim without a margin is as good as at it: no more than a graph tells.
+_EDGE = 0.05
 
 
 def interval_of_digits(digits: str) -> tuple[float, float]:
@@ -90,6 +92,11 @@ class Holds(_Part):
         low, high = self.stated(published)
         width = 1 + (self.margin or 0.0)
         return low / width, high * width
+
+    @property
+    def edge(self) -> float:
+        """Return how near to a bound a value is at the edge, as a share of the bound."""
+        return self.margin or _EDGE
 
 
 class Comparison(_Part):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from innolab.analysis import meta_analysis, outcomes
 from innolab.analysis.claims import Claim, Comparison, Largest, Proportion, Quantity
+from innolab.analysis.likelihood import NOT_KNOWN, Likelihood
 from innolab.analysis.meta_analysis import Pooled
 from innolab.analysis.outcomes import DECIDED, EVERY, Outcome
 from innolab.analysis.published import Published, published_value
@@ -52,6 +53,7 @@ class PooledClaim(NamedTuple):
     outcome, reason : what the pooled interval says of the claim; `not-run` if there is none
     bounds : the lowest and the highest value for which the claim is true
     published : the published value, if there is one
+    likelihood : how likely the claim holds by the pooled interval
     """
 
     claim: Claim
@@ -63,6 +65,7 @@ class PooledClaim(NamedTuple):
     reason: Message
     bounds: tuple[float, float]
     published: float | None
+    likelihood: Likelihood = NOT_KNOWN
 
     @property
     def entered(self) -> list[Part]:
@@ -171,9 +174,12 @@ def together(
         is_students=[p.is_students for p in entered],
         limits=_limits(intervals, is_share),
     )
-    says = outcomes.claimed_text(claim.holds, published)
-    outcome, reason = outcomes.decide(found.interval, *bounds, says)
-    return PooledClaim(claim, server, on_logs, parts, found, outcome, reason, bounds, published)
+    judged = outcomes.judged(found.interval, claim.holds, published, on_logs=on_logs)
+    likely = judged.likelihood if outcomes.has_likelihood(claim) else NOT_KNOWN
+    return PooledClaim(
+        claim, server, on_logs, parts, found, judged.outcome, judged.reason, bounds, published,
+        likely,
+    )  # fmt: skip
 
 
 def _limits(intervals: Sequence[Interval], is_share: bool) -> tuple[float, float]:

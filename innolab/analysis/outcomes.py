@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from innolab.analysis import censored, power, stats
-from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion
+from innolab.analysis.claims import Claim, Comparison, Holds, Largest, Proportion, Quantity
+from innolab.analysis.likelihood import NOT_KNOWN, Likelihood, likelihood
 from innolab.analysis.published import Published, published_value
 from innolab.base.language import Message, joined, message
 from innolab.record.runs import RunSet
@@ -27,6 +28,7 @@ class ClaimFinding(NamedTuple):
     blocks_needed: int | None = None
     needs: Message | None = None
     power: float | None = None
+    likelihood: Likelihood = NOT_KNOWN
 
 
 def decide(
@@ -115,7 +117,7 @@ def finding(
             needs = message("runs in which it is not 0")
             return ClaimFinding(nothing, "inconclusive", says, None, needs)
         ratios = [a / b for a, b in zip(top, bottom, strict=True)]
-        return _by_logs(ratios, low, high, claimed, published, level)
+        return _by_logs(ratios, holds, published, level)
     by_block = [runs.values(measure.metric, **side) for side in sides]
     values = [list(of.values()) for of in by_block]
     if not all(values):
@@ -130,8 +132,22 @@ def finding(
         if not all(is_found):
             return _by_censored(values[0], is_found, (low, high), claimed, level)
     if is_share(units.get(measure.metric, "")) or min(values[0]) <= 0:
-        return _by_interval(mean(values[0], units[measure.metric], level), low, high, claimed)
-    return _by_logs(values[0], low, high, claimed, published, level)
+        found = _by_interval(mean(values[0], units[measure.metric], level), holds, published)
+    else:
+        found = _by_logs(values[0], holds, published, level)
+    return found if has_likelihood(claim) else found._replace(likelihood=NOT_KNOWN)
+
+
+def has_likelihood(claim: Claim) -> bool:
+    """Return whether an interval says how likely a claim holds: that of a ratio or of a mean.
+
+    A largest value has no interval. Blocks that all show a knee do not say how often one is not
+    shown. Of a share of runs that may happen at all, a flat prior alone would say that it does.
+    """
+    measure = claim.measure
+    if isinstance(measure, Quantity):
+        return not measure.censored_by
+    return isinstance(measure, Comparison)
 
 
 def is_share(unit: str) -> bool:
@@ -162,26 +178,38 @@ def mean(values: Sequence[float], unit: str, level: float = stats.LEVEL) -> stat
 
 
 def _by_logs(
-    values: Sequence[float],
-    low: float,
-    high: float,
-    claimed: Message,
-    published: float | None,
-    level: float,
+    values: Sequence[float], holds: Holds, published: float | None, level: float
 ) -> ClaimFinding:
     """Judge values whose noise is multiplicative: a ratio in each block, or a positive metric."""
-    ones = [1.0] * len(values)
+    ones, (low, high) = [1.0] * len(values), holds.bounds(published)
     interval = stats.robust_ratio(values, ones, level)
-    outcome, reason = decide(interval, low, high, claimed)
+    found = judged(interval, holds, published, on_logs=True)
     n, spread = interval.n, power.spread(values, ones)
     if n < 2:
-        return ClaimFinding(interval, outcome, reason, None, message("more blocks"))
-    truth = named(low, high, published)
-    found = None if truth is None else power.power(spread, n, low, high, truth, level)
-    if outcome in DECIDED:
-        return ClaimFinding(interval, outcome, reason, power=found)
+        return found._replace(needs=message("more blocks"))
+    if (truth := named(low, high, published)) is not None:
+        found = found._replace(power=power.power(spread, n, low, high, truth, level))
+    if found.outcome in DECIDED:
+        return found
     blocks = power.blocks_for(spread, low, high, interval.estimate, level=level, least=n + 1)
-    return ClaimFinding(interval, outcome, reason, blocks, _needs(blocks), found)
+    return found._replace(blocks_needed=blocks, needs=_needs(blocks))
+
+
+def judged(
+    interval: stats.Interval, holds: Holds, published: float | None, *, on_logs: bool
+) -> ClaimFinding:
+    """Return what an interval says of a claim, and how likely the claim holds by it.
+
+    Parameters
+    ----------
+    on_logs : whether the noise is multiplicative, so that the interval is Student's on logarithms
+    """
+    bounds = holds.bounds(published)
+    outcome, reason = decide(interval, *bounds, claimed_text(holds, published))
+    likely = likelihood(
+        interval, *bounds, holds.edge, on_logs=on_logs, is_open=outcome not in DECIDED
+    )
+    return ClaimFinding(interval, outcome, reason, likelihood=likely)
 
 
 def named(low: float, high: float, published: float | None) -> float | None:
@@ -199,17 +227,15 @@ def named(low: float, high: float, published: float | None) -> float | None:
     return high / _NAMED if 0 < high < math.inf else None
 
 
-def _by_interval(
-    interval: stats.Interval, low: float, high: float, claimed: Message
-) -> ClaimFinding:
+def _by_interval(interval: stats.Interval, holds: Holds, published: float | None) -> ClaimFinding:
     """Judge a mean on the plain scale."""
-    outcome, reason = decide(interval, low, high, claimed)
-    if outcome in DECIDED:
-        return ClaimFinding(interval, outcome, reason)
+    found = judged(interval, holds, published, on_logs=False)
+    if found.outcome in DECIDED:
+        return found
     if math.isnan(interval.low):
-        return ClaimFinding(interval, outcome, reason, None, message("more blocks"))
-    blocks = blocks_needed(interval, low, high)
-    return ClaimFinding(interval, outcome, reason, blocks, _needs(blocks))
+        return found._replace(needs=message("more blocks"))
+    blocks = blocks_needed(interval, *holds.bounds(published))
+    return found._replace(blocks_needed=blocks, needs=_needs(blocks))
 
 
 def _needs(blocks: int | None) -> Message:

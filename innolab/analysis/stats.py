@@ -34,7 +34,8 @@ DISTURBED_SHARE = 0.3
 class Interval(NamedTuple):
     """An estimate with its confidence interval.
 
-    `low` and `high` are NaN where one value alone leaves no interval.
+    `low` and `high` are NaN where one value alone leaves no interval. `freedom` has the degrees of
+    freedom of the spread that it is made from, where they are not n - 1.
     """
 
     estimate: float
@@ -42,6 +43,7 @@ class Interval(NamedTuple):
     high: float
     n: int
     level: float = LEVEL
+    freedom: float | None = None
 
 
 def geometric_mean(values: Sequence[float], level: float = LEVEL) -> Interval:
@@ -265,7 +267,64 @@ def independent_ratio(
         for v, values in zip(variances, (numerators, denominators), strict=True)
     )
     half = student_quantile(level, freedom) * math.sqrt(total)
-    return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half), n, level)
+    return Interval(ratio, ratio * math.exp(-half), ratio * math.exp(half), n, level, freedom)
+
+
+def probability(interval: Interval, low: float, high: float, *, on_logs: bool) -> float | None:
+    """Return how likely the true value is from low to high, by the interval's own distribution.
+
+    That is Student's t around the estimate, at either side as wide as the interval is there at its
+    level, so that a verdict and its probability never disagree. If every value was equally likely
+    beforehand (every logarithm, where `on_logs`), it is the posterior probability.
+
+    Parameters
+    ----------
+    interval : with both ends known and, where `on_logs`, positive
+    low, high : in the unit of the interval; either may be infinite
+
+    Returns
+    -------
+    float or None
+        None where the interval has no ends, as that of one value.
+
+    References
+    ----------
+    Box, Tiao (1973), "Bayesian inference in statistical analysis", section 2.4: under a flat prior
+    the posterior of a normal mean is Student's t.
+
+    >>> round(probability(Interval(1.2, 1.0, 1.44, 5), 1.0, math.inf, on_logs=True), 3)
+    0.975
+    >>> probability(Interval(0.5, 0.4, 0.6, 5), 0.5, math.inf, on_logs=False)
+    0.5
+    """
+    if math.isnan(interval.low):
+        return None
+    middle, first, last, low, high = (
+        _log(value) if on_logs else value for value in (*interval[:3], low, high)
+    )
+    below, above = middle - first, last - middle
+    outside = _beyond(interval, middle - low, below if low <= middle else above)
+    outside += _beyond(interval, high - middle, above if high >= middle else below)
+    return max(0.0, 1 - outside)
+
+
+def _beyond(interval: Interval, distance: float, half: float) -> float:
+    """Return how likely the true value is further from the estimate than a signed distance.
+
+    Parameters
+    ----------
+    half : how far the interval reaches at that side
+    """
+    from scipy.special import stdtr
+
+    if half == 0:
+        return float(distance < 0)
+    freedom = interval.n - 1 if interval.freedom is None else interval.freedom
+    return float(stdtr(freedom, -distance / half * student_quantile(interval.level, freedom)))
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
 
 
 def share(hits: int, of: int, level: float = LEVEL) -> Interval:
@@ -302,8 +361,8 @@ def _logs(values: Sequence[float]) -> list[float]:
 
 
 def _exp(of_logs: Interval) -> Interval:
-    mean, low, high, n, level = of_logs
-    return Interval(math.exp(mean), math.exp(low), math.exp(high), n, level)
+    estimate, low, high = map(math.exp, of_logs[:3])
+    return of_logs._replace(estimate=estimate, low=low, high=high)
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from innolab.analysis import drift, outcomes, stats
 from innolab.analysis.claims import Claim, Stands, Where
 from innolab.analysis.doubts import Doubt, Doubted, Sample
+from innolab.analysis.likelihood import Leaning
 from innolab.analysis.outcomes import DECIDED, ClaimFinding, Outcome
 from innolab.analysis.published import Published, published_value
 from innolab.base.language import Message, joined, message
@@ -37,6 +38,12 @@ class Verdict(BaseModel):
     level : the coverage of the interval
     looks : how often the runs were judged, this time included
     power : how likely such runs find the difference that the claim names; None where not computed
+    holds_probability : how likely the claim holds, by the distribution of the interval and if
+        beforehand every logarithm of the value was equally likely. None if the verdict is withheld
+        or nothing was estimated, if a doubt bars the estimate, and for a largest value, a share of
+        runs and what some runs may not show, as a knee
+    leaning : what that says of a verdict that the interval leaves open; `at the edge` if the
+        interval is no wider than the claim's margin, so that more blocks hardly decide it
     caveat : why a decided verdict is to be read with care
     blocks_needed : how many blocks would decide it at the spread that was found; None where it is
         decided, or where no number that anybody would wait for does
@@ -57,6 +64,8 @@ class Verdict(BaseModel):
     n: int
     looks: int = 1
     power: float | None = None
+    holds_probability: float | None = None
+    leaning: Leaning | None = None
     reason: Said
     caveat: Said | None = None
     blocks_needed: int | None = None
@@ -207,6 +216,8 @@ def verdict_of(
         n=found.interval.n,
         looks=looks,
         power=found.power and round(found.power, 2),
+        holds_probability=found.likelihood.probability,
+        leaning=found.likelihood.leaning,
         reason=found.reason,
         caveat=joined(cares) if cares else None,
         blocks_needed=found.blocks_needed,

@@ -49,6 +49,18 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def chance_text(probability: float | None) -> str:
+    """Return a probability as people say it; empty if it is not known.
+
+    >>> chance_text(0.973), chance_text(0.9992), chance_text(0.001), chance_text(None)
+    ('97 %', '> 99 %', '< 1 %', '')
+    """
+    if probability is None:
+        return ""
+    percent = round(100 * probability)
+    return "> 99 %" if percent > 99 else "< 1 %" if percent < 1 else f"{percent} %"
+
+
 def interval_text(estimate: float | None, low: float | None, high: float | None) -> str:
     """Return an estimate with its interval in the language chosen, as far as they are known.
 

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from innolab.analysis.answers import Line
 from innolab.analysis.claims import Claim, Comparison
+from innolab.analysis.likelihood import standing
 from innolab.analysis.outcomes import claimed_text
 from innolab.base.language import text
 from innolab.base.units import interval_text, ratio_text
@@ -61,9 +62,9 @@ class Answered:
         ).format(len(self._servers), text(line.label), self._needs(line), cells)
 
     def _cell(self, line: Line, server: str) -> Markup:
-        verdict = self._verdicts[line.claim, server]["verdict"]
+        verdict = self._verdicts[line.claim, server]
         return Markup('<td>{} <b class="{}">{}</b></td>').format(
-            self._value(line, server), verdict, text(verdict)
+            self._value(line, server), verdict["verdict"], text(standing(verdict))
         )
 
     def _needs(self, line: Line) -> str:

@@ -11,10 +11,11 @@ from innolab.analysis import stats
 from innolab.analysis.bounds import Metric, Unbounded
 from innolab.analysis.claims import Claim
 from innolab.analysis.controls import Found
+from innolab.analysis.likelihood import standing
 from innolab.analysis.verdicts import Verdict
 from innolab.base import language
 from innolab.base.language import text
-from innolab.base.units import interval_text, number
+from innolab.base.units import chance_text, interval_text, number
 from innolab.record.run import Run, arm_text
 from innolab.record.runlog import EVIDENCE, SessionStart
 from innolab.record.runs import RunSet
@@ -171,7 +172,7 @@ class Verdicts:
         decided = [of for of in rows.values() if any(v.verdict in _COLOURS for v in of)]
         open_ = [of for of in rows.values() if not any(v.verdict in _COLOURS for v in of)]
         table = self._table(decided) if decided else Markup("")
-        said = Markup("<p><small>{}</small></p>").format(self._by_chance())
+        said = Markup("<p><small>{} {}</small></p>").format(self._by_chance(), self._by_prior())
         folded = _folded(open_, self._table(open_, why=True))
         return str(table + said + folded + _sources(self.found))
 
@@ -188,6 +189,16 @@ class Verdicts:
             wrong=math.ceil(judged * chance),
         )
 
+    def _by_prior(self) -> str:
+        """Return what the probabilities are by, and what the words of open claims mean."""
+        return text(
+            "How likely a claim holds is by the distribution of its interval (Student's t on "
+            "logarithms), if beforehand every logarithm of the value was equally likely: a flat "
+            "prior. An open claim leans yes from 50 % on. It is at the edge if half of its "
+            "interval is within the claim's margin: the value is so near the bound that more "
+            "blocks hardly decide it."
+        )
+
     def _table(self, rows: Sequence[Sequence[Verdict]], *, why: bool = False) -> Markup:
         names = self._headings(why=why)
         head = Markup("").join(Markup("<th>{}</th>").format(name) for name in names)
@@ -198,13 +209,15 @@ class Verdicts:
 
     def _headings(self, *, why: bool) -> list[str]:
         last = [text("what would decide it")] if why else []
-        return [text("claim"), text("published"), *self.servers, *last]
+        likely = text("how likely it holds")
+        return [text("claim"), text("published"), *self.servers, likely, *last]
 
     def _row(self, of: Sequence[Verdict], *, why: bool) -> Markup:
         first = of[0]
         says = Markup("{} {}").format(_claimed(first), _reproduce(of))
         published = "" if first.published is None else f"{first.published:.3g}"
-        cells = [says, published, *map(_cell, of), *([_decider(of)] if why else [])]
+        likely = Markup("<br>").join(chance_text(v.holds_probability) for v in of)
+        cells = [says, published, *map(_cell, of), likely, *([_decider(of)] if why else [])]
         # On a phone they are one below the other, each with its heading.
         row = Markup("").join(
             Markup('<td data-heading="{}">{}</td>').format(heading, cell)
@@ -214,7 +227,8 @@ class Verdicts:
 
     def __repr__(self) -> str:
         return "\n".join(
-            f"{v.claim} on {v.server}: {v.verdict} {_measured(v)}".rstrip() for v in self.found
+            f"{v.claim} on {v.server}: {standing(v.model_dump())} {_measured(v)}".rstrip()
+            for v in self.found
         )
 
 
@@ -267,7 +281,7 @@ def _cell(v: Verdict) -> Markup:
     caveat = v.caveat.shown() if v.caveat else ""
     care = Markup(' <span title="{}">†</span>').format(caveat) if caveat else ""
     words = Markup('<b class="{}" style="color: {}">{}</b>{}')
-    cell = words.format(v.verdict, colour, text(v.verdict), care)
+    cell = words.format(v.verdict, colour, text(standing(v.model_dump())), care)
     return Markup("{} {}").format(cell, measured) if (measured := _measured(v)) else cell
 
 

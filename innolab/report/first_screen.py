@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from innolab.analysis.outcomes import Outcome
+from innolab.analysis.likelihood import Leaning, standing
+from innolab.analysis.outcomes import EVERY
 from innolab.report import answer
 
 _OPENING = re.compile(r"# (?P<title>[^\n]+)\n+\*\*(?P<question>.+?)\*\*\s*(?P<rest>.*)", re.DOTALL)
 _FIGURE = re.compile(r'<figure id="(?P<name>[^"]+)"')
+
+# Leaning ones stand where the undecided do.
+_STANDINGS = (*EVERY, *get_args(Leaning), "withheld", "not-run")
 
 # A server, and how many of its claims came out how.
 Counts = list[tuple[str, list[tuple[str, int]]]]
@@ -76,12 +80,12 @@ def counts(verdicts: Sequence[Mapping[str, Any]]) -> Counts:
     servers = dict.fromkeys(v["server"] for v in verdicts)
     by_server = {
         server: Counter(
-            v["verdict"] for v in verdicts if v["server"] == server and v["stands"] != "hypothesis"
+            standing(v) for v in verdicts if v["server"] == server and v["stands"] != "hypothesis"
         )
         for server in servers
     }
     return [
-        (server, [(outcome, of[outcome]) for outcome in get_args(Outcome) if of[outcome]])
+        (server, [(outcome, of[outcome]) for outcome in _STANDINGS if of[outcome]])
         for server, of in by_server.items()
     ]
 

@@ -8,7 +8,7 @@ and anyone who looked again at a decided claim would have to pay for that look t
 
 from collections.abc import Sequence
 
-from innolab.analysis import controls, group_sequential
+from innolab.analysis import controls, group_sequential, likelihood
 from innolab.analysis import verdicts as judged
 from innolab.analysis.outcomes import DECIDED
 from innolab.analysis.stats import LEVEL
@@ -102,4 +102,8 @@ def _too_early(verdict: Verdict, first: int) -> Verdict:
     if verdict.verdict not in DECIDED:
         return verdict
     reason = message("claims are judged after block {n}", n=first)
-    return verdict.model_copy(update={"verdict": "inconclusive", "reason": reason, "needs": reason})
+    p = verdict.holds_probability
+    leaning = None if p is None else likelihood.leaning(p)
+    return verdict.model_copy(
+        update={"verdict": "inconclusive", "reason": reason, "needs": reason, "leaning": leaning}
+    )

@@ -210,11 +210,11 @@ def _finding(claim: Claim, holds: Holds, sides: list[list[float]], spread: Sprea
         interval = rankings.ratio(sides[0], sides[1], spread)
     else:
         interval = rankings.mean(sides[0], spread)
-    outcome, reason = outcomes.decide(interval, low, high, claimed)
+    finding = outcomes.judged(interval, holds, published, on_logs=True)
     if spread.is_floor:
-        return _by_floor(interval, outcome, low, high)
-    if outcome in DECIDED:
-        return ClaimFinding(interval, outcome, reason)
+        return _by_floor(interval, finding.outcome, low, high)
+    if finding.outcome in DECIDED:
+        return finding
     ends = [bound for bound in (low, high) if 0 < bound < math.inf]
     distance = min((abs(math.log(interval.estimate / bound)) for bound in ends), default=0.0)
     n = rankings.replicates_for(distance, spread, interval.n, arms=len(sides))
@@ -223,7 +223,7 @@ def _finding(claim: Claim, holds: Holds, sides: list[list[float]], spread: Sprea
         if n
         else "more replicates than anybody would wait for, or a claim further from what was found"
     )
-    return ClaimFinding(interval, outcome, reason, n, Message(needs))
+    return finding._replace(blocks_needed=n, needs=Message(needs))
 
 
 def _by_floor(

@@ -136,7 +136,7 @@ def mean(values: Sequence[float], spread: Spread) -> Interval:
         return stats.geometric_mean(values)
     sd = spread.sd if spread.is_known else math.nan
     half = quantile(stats.LEVEL, 2, spread.freedom) * sd / math.sqrt(len(values))
-    return _around(_mean_log(values), half, len(values))
+    return _around(_mean_log(values), half, len(values), spread.freedom)
 
 
 def ratio(
@@ -168,12 +168,13 @@ def ratio(
     """
     variance, freedom = _variance(top, bottom, spread)
     half = quantile(stats.LEVEL, among, freedom) * math.sqrt(variance)
-    return _around(_mean_log(top) - _mean_log(bottom), half, min(len(top), len(bottom)))
+    n = min(len(top), len(bottom))
+    return _around(_mean_log(top) - _mean_log(bottom), half, n, freedom)
 
 
-def _around(middle: float, half: float, n: int) -> Interval:
+def _around(middle: float, half: float, n: int, freedom: float) -> Interval:
     ends = math.exp(middle - half), math.exp(middle + half)
-    return Interval(math.exp(middle), *ends, n, stats.LEVEL)
+    return Interval(math.exp(middle), *ends, n, stats.LEVEL, freedom)
 
 
 def ranked(

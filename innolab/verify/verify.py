@@ -39,6 +39,8 @@ _VALUES = (
     "claim", "server", "stands", "verdict", "published", "estimate", "low", "high", "level", "n",
     "looks", "power", "blocks_needed",
 )  # fmt: skip
+# What verdicts of older innolabs do not have.
+_NEWER_VALUES = ("holds_probability", "leaning")
 
 
 @dataclass
@@ -183,7 +185,8 @@ def _verdicts(report: _Report) -> list[str]:
     """Return whether the verdicts are others than the report's claims give by its runs."""
     kept = render.read_verdicts(report.folder)
     given = [verdict.model_dump() for verdict in judging.verdicts(report.experiment, report.runs)]
-    kept, given = ([{n: one[n] for n in _VALUES} for one in of] for of in (kept, given))
+    names = (*_VALUES, *(n for n in _NEWER_VALUES if any(n in one for one in kept)))
+    kept, given = ([{n: one.get(n) for n in names} for one in of] for of in (kept, given))
     others = [
         f"{one['claim']} on {one['server']}"
         for one, other in zip(kept, given, strict=False)
