@@ -134,6 +134,7 @@ def load_windows(
     known_windows_s: Callable[[Any, Any], Collection[int]],
     checks: Sequence[str],
     within: Mapping[str, Levels] | None = None,
+    of_some: Mapping[str, Levels] | None = None,
     metrics: Mapping[str, Metric] = windows.METRICS,
     doubts: Sequence[Doubt] = (),
     variables: Variables | None = None,
@@ -142,11 +143,13 @@ def load_windows(
 ) -> Kind:
     """Return the kind of trials that measure windows of sysbench's load, by `bench.windows`.
 
-    Pools are a ratio of what the load asks for, so their size may differ between loads too. Any of
-    its windows may be one on a single processor, an observation of its own with `processors` 1.
+    Pools are a ratio of what the load asks for, so their size may differ between loads too. A
+    window on a single processor has the within-factor `processors`.
 
     Parameters
     ----------
+    within : the within-factors that each window has
+    of_some : those of some windows alone, which are other quantities
     checks : the names of those besides the usual ones and those of windows
     metrics : those of windows, and the study's own
     variables : of the study's other factors than `load`
@@ -155,7 +158,7 @@ def load_windows(
     return Kind(
         metrics=metrics,
         checks=named(*USUAL, *checks, *windows.CHECKS),
-        within={**(within or {}), "processors": [1]},
+        within={**(within or {}), "processors": [1], **(of_some or {})},
         main=main,
         compared={"tps": main},
         doubts=(*doubts, unsteady, single_flushes),

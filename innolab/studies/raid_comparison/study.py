@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +34,10 @@ from innolab.studies.study import Arm, Demands, Design, Facts, Study
 
 # Whole seconds, which is what sysbench counts in.
 # A window of many threads on few disks takes its cap: a minute for twenty transactions each.
-WINDOW_S, CAP_S, WARM_UP_S = ByEffort(2, 4, 10), ByEffort(2, 12, 60), ByScale(1, 2, 30)
-STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 2), ByEffort(1, 6, 12)
+WINDOW_S, CAP_S = ByEffort(2, 4, 10), ByEffort(2, 12, 60)
+# A load that writes must also fill the redo log once, with some 6 KB a transaction.
+WARM_UP_S = {"read_only": ByScale(1, 2, 30), "read_write": ByScale(1, 20, 120)}
+STEP_S, SETTLE_CAP_S = ByEffort(1, 1, 2), ByEffort(1, 6, 20)
 LEARN_STEP_S, LEARN_CAP_S = ByEffort(1, 2, 2), ByEffort(2, 16, 16)
 # Four disks of 15,000 turns with a queue read 1,600 pages a second, and write 800 as RAID10: half
 # of that, and at most all of it. One pair of values for all arrays, which differ in nothing else.
@@ -83,15 +86,22 @@ def trial(bench: Bench, arm: Arm) -> Iterator[Observation]:
             now = replace(
                 workload, threads=threads, seed=bench.seed + 10 * threads + 5 * len(within)
             )
-            times = _times(parameters, is_first=not found)
-            row = windows.measure(bench, server, now, times, oltp.redo_bytes(rows), within)
+            times = _times(parameters, arm.load, is_first=not found)
+            with server.on_one_processor() if "processors" in within else nullcontext():
+                row = windows.measure(bench, server, now, times, oltp.redo_bytes(rows), within)
             found.append({**row, **seconds.unevenness(bench.conditions["loads"][-1]["intervals"])})
             yield found[-1]
     yield {**_kept(found), **{f"fio_{kind}": value for kind, value in bench.site.speeds().items()}}
 
 
 def _besides(arm: Arm) -> list[dict[str, int]]:
-    """Return the windows of one arm alone: neighbours flushed together, disks as fast as real."""
+    """Return the windows of some arms alone, whose within-factors say what they are.
+
+    On one processor, where a load needs no disk; with neighbours flushed together; on disks that
+    are as fast as real ones.
+    """
+    if (arm.load, arm.distribution, arm.pool) == ("read_only", "uniform", "12G"):
+        return [{"threads": threads, "processors": 1} for threads in (10, 100)]
     if (arm.device, arm.distribution, arm.pool) != ("raid10-4", "uniform", "4G"):
         return []
     neighbors = [{"threads": 10, "flush_neighbors": 1}] if arm.load == "read_write" else []
@@ -111,7 +121,7 @@ def _change(bench: Bench, server: Server, within: Mapping[str, int]) -> None:
 
 def _kept(rows: Sequence[Mapping[str, Level]]) -> dict[str, float]:
     """Return the least throughput from 10 threads on over the largest: how steady it stays."""
-    usual = [row for row in rows if "flush_neighbors" not in row and "own_speed" not in row]
+    usual = [row for row in rows if not row.keys() & {"flush_neighbors", "own_speed", "processors"}]
     crowded = [float(row["tps"]) for row in usual if int(row.get("threads", 0)) >= 10]
     return {"kept_ratio": min(crowded) / max(crowded)} if len(crowded) > 1 else {}
 
@@ -125,12 +135,13 @@ def _of_calibration(record: Record) -> Iterator[Bound]:
     yield from all_exactly({}, {f"fio_{kind}": value for kind, value in found.items()})
 
 
-def _times(parameters: RaidParameters, *, is_first: bool) -> Times:
+def _times(parameters: RaidParameters, load: str, *, is_first: bool) -> Times:
     """Return the times of a window; only the first of a start has more to warm up than itself."""
     warms_up = is_first or parameters.scale == "paper"
+    filled = oltp.redo_bytes(parameters.table_rows) // 6000 if load == "read_write" else 0
     return Times(
-        warm_up_s=WARM_UP_S.of(parameters) if warms_up else 0,
-        warm_up_transactions=0,
+        warm_up_s=WARM_UP_S[load].of(parameters) if warms_up else 0,
+        warm_up_transactions=filled,
         step_s=STEP_S.of(parameters),
         settle_cap_s=SETTLE_CAP_S.of(parameters),
         window_s=WINDOW_S.of(parameters),
@@ -149,34 +160,27 @@ STUDY = Study(
         "pool": list(POOLS),
     },
     keep=keep,
-    kind=replace(
-        load_windows(
-            WINDOW_S,
-            known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
-            checks=("array as asked", "array as its formula"),
-            within={"threads": []},
-            metrics={
-                **windows.METRICS,
-                "unevenness": Metric(
-                    "standard deviation over mean, of seconds", [seconds.evidence]
-                ),
-                "kept_ratio": Metric(
-                    "least over largest throughput from 10 threads on", [_of_windows]
-                ),
-                **metrics({f"fio_{name}": "1/s" for name in Calibration._fields}, _of_calibration),
-            },
-            # The control runs on another host, which has its own limit of open files.
-            variables={
-                "pool": (*oltp.POOL_VARIABLES, *IO_CAPACITY),
-                "distribution": tuple(IO_CAPACITY),
-                "device": ("open_files_limit",),
-            },
-            doubts=[busy],
-            calibration_s=ByScale(1.0, 3.0, 30.0),
-            upgrade=schema1.upgraded,
-        ),
-        # The last two are of one arm alone, so rows of runs have the first.
-        within={"threads": [], "flush_neighbors": [1], "own_speed": [1]},
+    kind=load_windows(
+        WINDOW_S,
+        known_windows_s=lambda parameters, _: [WINDOW_S.of(parameters)],
+        checks=("array as asked", "array as its formula"),
+        within={"threads": []},
+        of_some={"flush_neighbors": [1], "own_speed": [1]},
+        metrics={
+            **windows.METRICS,
+            "unevenness": Metric("standard deviation over mean, of seconds", [seconds.evidence]),
+            "kept_ratio": Metric("least over largest throughput from 10 threads on", [_of_windows]),
+            **metrics({f"fio_{name}": "1/s" for name in Calibration._fields}, _of_calibration),
+        },
+        # The control runs on another host, which has its own limit of open files.
+        variables={
+            "pool": (*oltp.POOL_VARIABLES, *IO_CAPACITY),
+            "distribution": tuple(IO_CAPACITY),
+            "device": ("open_files_limit",),
+        },
+        doubts=[busy],
+        calibration_s=ByScale(1.0, 3.0, 30.0),
+        upgrade=schema1.upgraded,
     ),
     dataset=lambda parameters: oltp.dataset(parameters.table_rows),
     settings=settings,
