@@ -125,14 +125,18 @@ def test_a_comparison_has_ratios_and_verdicts_as_numbers(tmp_path: Path) -> None
     other = copied(tmp_path, "2026-02-14-1", 1)
     change(other, "manifest.json", lambda body: body["hosts"][0].update(kernel="0.0.1"))
 
+    turned: list[tuple[str, str]] = []
+
     def turn(verdicts: Any) -> None:
         verdict = next(v for v in verdicts if v["verdict"] == "reproduced" and v["estimate"])
         verdict["verdict"] = "contradicted"
+        turned.append((verdict["claim"], verdict["server"]))
 
     change(other, "verdicts.json", turn)
     found = _document("compare", str(reference("multi-buffer-pool")), str(other))
     assert {ratio["estimate"] for ratio in found["ratios"]} == {1.0}
-    [changed] = [row for row in found["verdicts"] if not row["same"]]
+    [changed] = [row for row in found["verdicts"] if (row["claim"], row["server"]) in turned]
+    assert not changed["same"]
     assert changed["turned"] is True
     assert changed["first"]["verdict"] == "reproduced"
     assert changed["reports"] == [changed["first"], changed["second"]]

@@ -72,7 +72,13 @@ def _member(study: Study, name: str, folder: Path, body: dict[str, Any], plan: P
     runs = study.read(folder)
     if body.get("claims_sha256") == claim_files.sha256(study.papers.claims):
         return Member(name, folder, body, plan, runs, render.read_verdicts(folder))
-    again: list[Verdict] = judging.verdicts(Experiment.from_plan(plan, study), runs)
+    try:
+        again: list[Verdict] = judging.verdicts(Experiment.from_plan(plan, study), runs)
+    except (ValueError, ArithmeticError) as error:
+        raise InputError(
+            f"{name} was sealed with other claims than today's and cannot be compared, as today's "
+            f"cannot be judged by its runs: {error}"
+        ) from None
     return Member(name, folder, body, plan, runs, [verdict.model_dump() for verdict in again])
 
 
