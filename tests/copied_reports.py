@@ -9,6 +9,8 @@ from typing import Any
 
 from conftest import reference
 
+from innolab import studies
+from innolab.analysis import claim_files
 from innolab.report import folders, manifest
 
 STUDY = "multi-buffer-pool"
@@ -54,4 +56,9 @@ def change(report: Path, file: str, change: Callable[[Any], None]) -> None:
     body = json.loads((report / file).read_text())
     change(body)
     (report / file).write_text(json.dumps(body))
+    if file == "verdicts.json":  # As of today's claims: others would be judged again.
+        manifest_file = report / folders.MANIFEST_FILE
+        sealed = json.loads(manifest_file.read_text())
+        sealed["claims_sha256"] = claim_files.sha256(studies.find(STUDY).papers.claims)
+        manifest_file.write_text(json.dumps(sealed))
     reseal(report)

@@ -27,9 +27,9 @@ from matplotlib.figure import Figure as Picture
 from PIL import Image
 
 from innolab.base.errors import InnolabError, InputError
-from innolab.publish import dark, kit, styles
+from innolab.publish import kit, styles
 from innolab.publish.styles import Style
-from innolab.report import citation, embedding, execute, figures
+from innolab.report import citation, dark_colours, embedding, execute, figures
 from innolab.report.citation import Citation
 
 NAME = "passes"
@@ -175,9 +175,9 @@ def test_light_and_dark_text_can_be_read(made: Path) -> None:
         background = _background(path)
         backgrounds.add(background)
         for colour in _svg_text_colours(path):
-            assert dark.contrast(_rgb(colour), _rgb(background)) >= 4.5, (tone, colour)
+            assert dark_colours.contrast(_rgb(colour), _rgb(background)) >= 4.5, (tone, colour)
     assert len(backgrounds) == 2
-    assert dark.contrast(_rgb(max(backgrounds)), _rgb(min(backgrounds))) > 15
+    assert dark_colours.contrast(_rgb(max(backgrounds)), _rgb(min(backgrounds))) > 15
 
 
 def test_values_are_those_of_the_report(made: Path, report: Path) -> None:

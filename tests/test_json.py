@@ -60,7 +60,7 @@ def test_studies_and_reports_are_listed() -> None:
     assert [study["name"] for study in body["studies"]] == studies.names()
     reports = [report for study in body["studies"] for report in study["reports"]]
     name = f"multi-buffer-pool/{reference('multi-buffer-pool').name}"
-    assert {"name": name, "finished": True} in reports
+    assert {"name": name, "finished": True, "is_reference": True} in reports
 
 
 def test_a_doctor_says_whether_the_host_is_ready() -> None:

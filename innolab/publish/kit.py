@@ -7,7 +7,7 @@ nothing of the report is executed.
 import contextlib
 import multiprocessing
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,8 +163,8 @@ def pictures(
         matplotlib.rcParams["mathtext.rm"] = matplotlib.rcParams["mathtext.it"] = style.font
     job = _Job(drawn, refit.Refit(drawn.picture, families), style, cited, folder)
     made: list[Made] = []
-    with _forks(job) as forks:
-        for place, of_width in enumerate(forks.map(_in_width, style.widths), 1):
+    with _drawing(job) as drawn_in:
+        for place, of_width in enumerate(drawn_in(_in_width, style.widths), 1):
             made += of_width
             if progress:
                 progress.say(f"drew {place} of {len(style.widths)} widths")
@@ -181,18 +181,21 @@ class _Job(NamedTuple):
     folder: Path
 
 
-# What the forks of this process draw: a fork has the picture as it is, and none is pickled.
+# What this process and its forks draw: a fork has the picture as it is, and none is pickled.
 _jobs: list[_Job] = []
 
 
 @contextlib.contextmanager
-def _forks(job: _Job) -> Iterator[ProcessPoolExecutor]:
-    """Give processes, one for each width, that have a copy of a job."""
+def _drawing(job: _Job) -> Iterator[Callable[..., Iterable[list[Made]]]]:
+    """Give what maps widths to what is drawn of a job: several at the same time, in forks."""
     _jobs[:] = [job]
-    context = multiprocessing.get_context("fork")
     try:
+        if len(job.style.widths) == 1:
+            yield map
+            return
+        context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(len(job.style.widths), mp_context=context) as forks:
-            yield forks
+            yield forks.map
     finally:
         _jobs.clear()
 
