@@ -33,7 +33,8 @@ Body = dict[str, Any]
 def _bodies(study: str) -> list[Body]:
     """Return recorded runs; raid-comparison has windows as more-memory has, and needs a lab."""
     if study == "raid-comparison":
-        return [_raid(body) for body in _bodies("more-memory")]
+        bodies = _bodies("more-memory")
+        return [_raid(body) for body in bodies if len(body["observations"]) == 1]
     lines = (RECORDS / study / runlog.FILE).read_text().splitlines()
     return [json.loads(line) for line in lines]
 
