@@ -68,7 +68,7 @@ def test_make_runs_both_parts_whichever_fails(
     """With programs that only note what they are asked for, in place of the environment's."""
     venv, said = tmp_path / "venv", tmp_path / "said"
     (venv / "bin").mkdir(parents=True)
-    for name in ("ansible-playbook", "ruff", "mypy", "python"):
+    for name in ("innolab", "ruff", "mypy", "python"):
         text = _PYTHON.format(said=said, fails=fails) if name == "python" else "#!/bin/sh\n"
         (venv / "bin" / name).write_text(text)
         (venv / "bin" / name).chmod(0o755)

@@ -81,7 +81,7 @@ def test_after_the_last_step_a_notebook_replays_a_report(repository: Path, tmp_p
     )
     assert done.returncode == 0, done.stderr
     report = repository / "reports" / STUDY / of_defaults(STUDY).name
-    assert f"  {STUDY}/{report.name}" in done.stdout.splitlines()
+    assert f"  {STUDY}/{report.name} (reference)" in done.stdout.splitlines()
     recorded = tmp_path / "recorded"
     recorded.mkdir()
     folders.copy_recorded(report, recorded)

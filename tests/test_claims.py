@@ -70,7 +70,7 @@ def test_published_pages_by_instance_add_up_to_the_pages_read() -> None:
 
 
 def test_every_claim_is_estimated_where_its_arms_ran(study: Study) -> None:
-    runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3)]
+    runs = [made_run(study, t) for t in planned(study, ["x"], replicates=3, in_turn=True)]
     found = {v.claim: v for v in _verdicts(study, runs)}
     for claim in study.claims():
         if claim.measure is not None:
@@ -181,9 +181,9 @@ def test_invalid_runs_support_no_verdict_and_the_reason_is_given(study: Study) -
     assert any("this is a debug build" in str(v.reason) for v in found)
     said = display.warnings(RunSet(runs, VARIABLES), [], {})
     assert isinstance(said, display.Alert)
-    counted = "Not valid: 42 of 42 runs of x (42 by the check 'debug build')"
+    counted = "Not valid: 33 of 33 runs of x (33 by the check 'debug build')"
     assert said.lines == [f"{counted}. No verdict rests on them."]
-    assert len(said.details) == 42
+    assert len(said.details) == 33
     assert "this is a debug build" in said.details[0]
 
 

@@ -227,7 +227,7 @@ def test_windows_of_other_lengths_are_a_difference() -> None:
     folder = reference("more-memory")
     study = studies.find("more-memory")
     first, second = (
-        Member(name, folder, manifest.read(folder), Plan.read(folder), study.read(folder))
+        Member(name, folder, manifest.read(folder), Plan.read(folder), study.read(folder), [])
         for name in ("first", "second")
     )
     for run in (run for run in second.runs.runs if run.factors["load"] == "read_write"):

@@ -189,7 +189,7 @@ def made(line: str, shell: Shell) -> None:
     """There is the target, and make knows what to do: it would measure for long."""
     really(line.replace("make ", "make --dry-run ", 1), shell)
     words = dict(word.partition("=")[::2] for word in shlex.split(line)[2:])
-    assert set(words) <= {"STUDY", "SCALE", "EFFORT"}
+    assert set(words) <= {"STUDY", "SCALE", "EFFORT", "ALSO"}
     study = _study(words.get("STUDY", "multi-buffer-pool"))
     study.check(parameters_of(study, words.get("SCALE", "quick"), None, words.get("EFFORT")))
 

@@ -26,7 +26,7 @@ _SERVERS = ["x", "y"]
 _LOG = 0.1
 _TRIAL_S = 10.0
 # Eleven arms on each server.
-_TRIALS = 28
+_TRIALS = 22
 
 
 def _seconds(trial: Trial) -> float:
@@ -132,7 +132,7 @@ def test_an_arm_that_no_report_has_takes_the_mean_of_the_others(study: Study, pl
 
 
 def test_a_time_budget_cuts_the_last_look_and_keeps_its_level(study: Study, plan: Plan) -> None:
-    given = study.check({"effort": "28min"}).model_dump()
+    given = study.check({"effort": "22min"}).model_dump()
     found = _expected(study, replace(plan, parameters=given), _report(study))
     assert (found.first.blocks, found.last.blocks, found.declared) == (3, 6, 9)
     assert found.last.level == pytest.approx(1 - 0.05 / 7)

@@ -16,7 +16,9 @@ _SCANS = [("own", 0.0, 2.0), ("other", 2.1, 3.1), ("other", 3.2, 4.2), ("own", 4
 
 
 def _run(study: Study, scans: list[tuple[str, float, float]], took_s: float = 7.0) -> Run:
-    trial = next(t for t in planned(study, ["b"]) if t.factors["beside"] == "2G in one")
+    trial = next(
+        t for t in planned(study, ["b"], in_turn=True) if t.factors["beside"] == "2G in one"
+    )
     noted = [{"side": s, "from_s": a, "to_s": b, "cpu_s": b - a} for s, a, b in scans]
     conditions = {"scans_in_turn": noted, "time_s": {"measured passes": took_s}}
     run = made_run(study, trial, observations=[])
@@ -57,7 +59,7 @@ def test_scans_at_the_same_time_or_longer_than_the_stage_are_refused(
 def test_servers_on_which_one_arm_differs_from_itself_decide_nothing(
     study: Study, ratios: tuple[float, ...], is_doubted: bool
 ) -> None:
-    pairs = [t for t in planned(study, ["b"]) if t.factors["beside"] == "2G in one"]
+    pairs = [t for t in planned(study, ["b"], in_turn=True) if t.factors["beside"] == "2G in one"]
     same = [t for t in pairs if t.factors["instances"] == 1 and not t.twin][: len(ratios)]
     runs = [made_run(study, trial, observations=_sides(ratio))
             for trial, ratio in zip(same, ratios, strict=True)]  # fmt: skip

@@ -310,7 +310,7 @@ def _outputs(text: str) -> list[str]:
     body = _BODIES["verdict"][1]
     many = [
         Verdict.model_validate({**_changed(body, lambda _: text), "verdict": verdict,
-                                "stands": stands, "server": f"{text}{place}"})
+                                "leaning": None, "stands": stands, "server": f"{text}{place}"})
         for place, (verdict, stands) in enumerate(
             [("reproduced", "published"), ("not-run", "retracted"), ("withheld", "hypothesis")]
         )

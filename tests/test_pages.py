@@ -296,7 +296,7 @@ def test_on_paper_all_is_there_and_nothing_is_cut(report: Opened, scheme: str) -
             colours: [style.backgroundColor, style.color],
             code: all('details.code').filter(seen).length,
             folded: all('details:not(.code):not([open])').length,
-            widest: Math.max(...all('main *').filter(seen).map(e => box(e).right)),
+            widest: Math.max(...all('main *:not(svg *)').filter(seen).map(e => box(e).right)),
             highest: Math.max(...all('figure').map(e => box(e).height)),
           };
         }"""
@@ -406,7 +406,7 @@ def test_a_comparison_fits_and_can_be_read(compared: Opened, size: tuple[int, in
 def test_a_comparison_on_paper_is_whole(compared: Opened) -> None:
     page = compared.shown(_PAPER, "dark", "print")
     widest = page.evaluate(
-        """() => Math.max(...Array.from(document.querySelectorAll('main *'))
+        """() => Math.max(...Array.from(document.querySelectorAll('main *:not(svg *)'))
              .map(e => e.getBoundingClientRect().right))"""
     )
     assert widest <= _PAPER[0] + 1

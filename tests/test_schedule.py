@@ -93,7 +93,7 @@ def test_a_plan_of_an_older_innolab_has_all_its_trials(study: Study, plan: Plan)
 
 
 def test_every_claim_of_the_study_has_arms_that_can_go_on(study: Study) -> None:
-    arms = [vars(arm) for arm in study.arms(study.check({}), "x")]
+    arms = [vars(arm) for arm in study.arms(study.check({"in_turn": True}), "x")]
     for claim in study.claims():
         for side in claim.sides:
             factors = {k: v for k, v in side.items() if k not in study.kind.within}

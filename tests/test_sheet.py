@@ -39,7 +39,7 @@ def test_numbers_and_words_stay(cell: str) -> None:
 
 
 @settings(max_examples=100, derandomize=True, database=None, deadline=None)
-@given(st.lists(_TEXTS, min_size=1, max_size=4), _TEXTS)
+@given(st.lists(_TEXTS, min_size=1, max_size=4), _TEXTS.filter(lambda heading: heading != "n"))
 def test_every_cell_comes_back_and_none_runs(cells: list[str], heading: str) -> None:
     text = spreadsheet.csv_text(pd.DataFrame({heading: cells, "n": range(len(cells))}))
     (first, *rest) = csv.reader(io.StringIO(text, newline=""))

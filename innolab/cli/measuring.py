@@ -70,10 +70,10 @@ def run(
     clock.add_earlier({"set-up": _set_up_s()})
     found = studies.find(study)
     asked = Experiment.fresh(found, parameters_of(found, scale, parameter, effort))
-    if hosts is None and scheduler is None:
-        quiet.awaited(lambda says: print(says, file=sys.stderr, flush=True), wait=wait)
     with Shown() as progress, _fleet(asked, hosts, scheduler, progress) as fleet:
         ready = fleet.hosts.prepare(asked) if fleet else prepare(asked)
+        if not fleet:
+            quiet.awaited(lambda says: print(says, file=sys.stderr, flush=True), wait=wait)
         with workflow.begun(ready, progress, version) as (experiment, folder):
             page = workflow.make_report(
                 experiment, folder, progress, clock, verify.require, fleet, keep_failed=keep_failed

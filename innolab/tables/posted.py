@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from innolab.analysis.seconds import Course
+from innolab.base import spreadsheet
 from innolab.tables.rankings import Spread
 
 Seconds = list[tuple[float, float]]
@@ -37,12 +38,14 @@ def spread(courses: Sequence[Course]) -> Spread:
 
 def as_csv(series: Mapping[Series, Seconds]) -> str:
     """Return series as CSV; `read` of it gives the same ones."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for (row, metric), seconds in series.items():
-        writer.writerows([row, metric, repr(t_s), repr(value)] for t_s, value in seconds)
-    return text.getvalue()
+    import pandas as pd
+
+    rows = [
+        (row, metric, repr(t_s), repr(value))
+        for (row, metric), seconds in series.items()
+        for t_s, value in seconds
+    ]
+    return spreadsheet.csv_text(pd.DataFrame(rows, columns=_COLUMNS))
 
 
 def read(text: str) -> dict[Series, Seconds]:
@@ -57,7 +60,8 @@ def read(text: str) -> dict[Series, Seconds]:
     if header != _COLUMNS:
         raise ValueError(f"its columns are not {', '.join(_COLUMNS)}")
     series: dict[Series, Seconds] = {}
-    for row, metric, t_s, value in lines:
+    for row, guarded, t_s, value in lines:
+        metric = spreadsheet.plain(guarded)
         moment = float(t_s), float(value)
         if not all(map(math.isfinite, moment)):
             raise ValueError("it holds a number that is not finite")

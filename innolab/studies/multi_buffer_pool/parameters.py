@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator
 
 from innolab.storage.profiles import HOST
-from innolab.studies.parameters import ByScale, Devices, Parameters, Rows
+from innolab.studies.parameters import ByScale, Devices, Parameters, Rows, repeats
 from innolab.studies.study import Arm, Facts
 
 MIB = 1024**2
@@ -46,11 +46,14 @@ class ScanParameters(Parameters):
     ----------
     rows : the rows of the table, in steps of 5,000,000: a smaller pool would have one instance
     devices : devices, or host; the first has all cases, the others the scans by the page cache
+    in_turn : whether scans from memory are also measured by two servers in turn, which needs the
+        memory and the disk of two; at scale paper they always are
     """
 
     ROWS: ClassVar = ByScale(ROWS_STEP, ROWS_STEP, ORIGINAL_ROWS)
     rows: Annotated[Rows, AfterValidator(_whole_steps)] = None
     devices: Devices = [HOST, "s3-disk"]
+    in_turn: bool = repeats(False)
 
 
 def pool_bytes(rows: int, pool: str) -> int:
@@ -67,9 +70,9 @@ def keep(parameters: ScanParameters, arm: Arm) -> bool:
     case = arm.pool, arm.instances, arm.flush_method
     is_first = arm.device == parameters.devices[0]
     if arm.beside in IN_TURN:
-        turns = TURNS[:1] if parameters.scale == "smoke" else TURNS
         turn = arm.pool, arm.instances, arm.beside
-        return is_first and arm.flush_method == "fsync" and turn in turns
+        asked = parameters.in_turn or parameters.scale == "paper"
+        return asked and is_first and arm.flush_method == "fsync" and turn in TURNS
     if arm.beside != "nothing":
         return is_first and case == HOT_CASE
     return case in CASES and (is_first or arm.flush_method == "fsync")

@@ -134,9 +134,10 @@ STUDY = Study(
         # With the table in the page cache: without room for it the second pass of the small pools
         # would be one from disk. All of it twice, for servers in turn.
         extra_bytes=lambda parameters: (
-            1000 * MIB
+            2 * (500 * MIB + parameters.table_rows * BYTES_PER_ROW)
             + pool_bytes(parameters.table_rows, "2G")
-            + 2 * parameters.table_rows * BYTES_PER_ROW
+            if parameters.in_turn or parameters.scale == "paper"
+            else 500 * MIB + parameters.table_rows * BYTES_PER_ROW
         ),
     ),
 )
