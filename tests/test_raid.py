@@ -178,7 +178,6 @@ def test_a_smoke_run_on_modelled_arrays_is_valid_and_verified(
     assert all(run.conditions["device"]["speedup"] == 2 for run in runs)
     split = next(run for run in runs if run.factors["device"] == "raid1-split-4")
     assert split.conditions["device"]["emulated_log"]["size_bytes"] > 0
-    assert "timed-log" in split.conditions["requested"]["innodb_log_group_home_dir"]
     more = [set(row) & {"flush_neighbors", "own_speed"} for run in runs for row in run.observations]
     assert {"flush_neighbors"} in more
     assert {"own_speed"} in more
